@@ -1,0 +1,68 @@
+"""Network structures as tuples of networks, one per grade; the paper's own by name (Appendix D).
+
+SGDL is a structure of one grade, so one function trains everything: ``fit_grades(structures.MGDL_2, ...)``.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+
+from .networks import AnyNetwork, FourierFeatures, MultiScaleNetwork, Network
+
+Structure = tuple[AnyNetwork, ...]
+
+
+def graded(
+    inputs: int,
+    hidden: Sequence[Sequence[int]],
+    outputs: int,
+    *,
+    activation: str | Sequence[str] = "relu",
+    encoding: FourierFeatures | None = None,
+    weight_init: str = "he",
+    bias_std: float = 0.0,
+) -> tuple[Network, ...]:
+    """A structure from the hidden widths of each grade; grade l + 1 reads the last hidden layer of grade l.
+
+    ``activation`` may differ from grade to grade; ``encoding`` is applied to the input of grade 1.
+
+    >>> [network.widths for network in graded(1, [(32,), (32, 16)], 1)]
+    [(1, 32, 1), (32, 32, 16, 1)]
+    """
+    if not hidden or not all(hidden):
+        raise ValueError(f"hidden must name at least one grade with at least one layer each; got {hidden!r}")
+    names = (activation,) * len(hidden) if isinstance(activation, str) else tuple(activation)
+    if len(names) != len(hidden):
+        raise ValueError(f"activation must be one name or one per grade ({len(hidden)}); got {activation!r}")
+    networks, width = [], inputs
+    for layers, name in zip(hidden, names, strict=True):
+        widths = (width, *layers, outputs)
+        networks.append(Network(widths, name, weight_init, bias_std, None if networks else encoding))
+        width = layers[-1]
+    return tuple(networks)
+
+
+def total_depth(structure: Structure) -> int:
+    """D of the network that the grades form together: sum of D_l = D + L - 1."""
+    return sum(network.depth for network in structure) - len(structure) + 1
+
+
+def with_init(structure: Structure, *, weight_init: str, bias_std: float) -> Structure:
+    """The same structure with other initial weights; the paper's image runs use Glorot-normal and biases of 0.01."""
+    return tuple(dataclasses.replace(network, weight_init=weight_init, bias_std=bias_std) for network in structure)
+
+
+# Hidden layers as printed: [n] x N is N layers of n neurons.
+SGDL_1 = graded(1, [(32,) * 4], 1)
+SGDL_2 = graded(2, [(128,) * 8], 1)
+SGDL_3 = graded(2, [(128,) * 12], 1)
+SGDL_4 = graded(2, [(48,) * 4], 1)
+MGDL_1 = graded(1, [(32,)] * 4, 1)
+MGDL_2 = graded(2, [(128,) * 2] * 4, 1)
+MGDL_3 = graded(2, [(128,) * 3] * 4, 1)
+MGDL_4 = graded(2, [(48,)] * 4, 1)
+MSDL: Structure = (MultiScaleNetwork(Network((1, 8, 8, 8, 8, 1)), (1.0, 2.0, 4.0, 8.0)),)
+
+PAPER: dict[str, Structure] = {
+    "SGDL-1": SGDL_1, "SGDL-2": SGDL_2, "SGDL-3": SGDL_3, "SGDL-4": SGDL_4,
+    "MGDL-1": MGDL_1, "MGDL-2": MGDL_2, "MGDL-3": MGDL_3, "MGDL-4": MGDL_4, "MSDL": MSDL,
+}  # fmt: skip
