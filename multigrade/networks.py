@@ -1,8 +1,8 @@
 """Fully connected and multi-scale networks: initialise, hidden features, output.
 
 A network is a frozen, hashable description (widths, activation, how to initialise); its parameters are a plain
-pytree made by ``init`` and passed to every call. So a description can be a static argument of a compiled
-function, a dictionary key, or JSON, and the parameters hold nothing that is not trained.
+pytree made by ``init`` and passed to every call. A description is a pytree without leaves, so it can be an argument
+of a compiled function, a dictionary key, or JSON; the parameters hold nothing that is not trained.
 
     network = Network((1, 32, 32, 1))
     params = network.init(jax.random.key(0))
@@ -12,7 +12,6 @@ function, a dictionary key, or JSON, and the parameters hold nothing that is not
 
 import dataclasses
 from collections.abc import Callable
-from functools import lru_cache
 from typing import NamedTuple, Protocol
 
 import jax
@@ -78,12 +77,10 @@ class FourierFeatures:
     seed: int = 0
 
     def __call__(self, x: Array) -> Array:
-        phase = x @ (2 * np.pi * self.frequencies(x.shape[-1])).astype(x.dtype)
+        random = np.random.RandomState(self.seed)
+        frequencies = random.normal(0.0, self.scale, (x.shape[-1], self.num_frequencies))
+        phase = x @ (2 * np.pi * frequencies).astype(x.dtype)
         return jnp.concatenate([jnp.sin(phase), jnp.cos(phase)], axis=-1)
-
-    @lru_cache
-    def frequencies(self, inputs: int) -> np.ndarray:
-        return np.random.RandomState(self.seed).normal(0.0, self.scale, (inputs, self.num_frequencies))
 
 
 class AnyNetwork(Protocol):
@@ -97,6 +94,7 @@ class AnyNetwork(Protocol):
     def __call__(self, params, x: Array) -> Array: ...
 
 
+@jax.tree_util.register_static
 @dataclasses.dataclass(frozen=True)
 class Network:
     """N_D(x) = W_D' H_{D-1}(x) + b_D with H_j = sigma(W_j' H_{j-1} + b_j), H_0 = x (Section 2).
@@ -153,6 +151,7 @@ class Network:
         return self.output(params, self.hidden(params, x))
 
 
+@jax.tree_util.register_static
 @dataclasses.dataclass(frozen=True)
 class MultiScaleNetwork:
     """Sum over scales s of sub-networks N_s(s x), all with the description ``sub`` (MSDL, Section 6 of the paper)."""

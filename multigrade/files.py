@@ -1,0 +1,87 @@
+"""Files of arrays: safetensors with a JSON description in the header, written atomically, checked when read.
+
+Models, checkpoints and results all go through these two functions. Nothing read from a file is ever executed.
+"""
+
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
+
+from .version import __version__
+
+FORMAT = "1"
+
+
+@contextmanager
+def atomic_path(path: str | os.PathLike):
+    """Yield a temporary path beside ``path`` that replaces it when the block succeeds and vanishes when it fails."""
+    path = Path(path)
+    if not path.parent.is_dir():
+        raise ValueError(f"the folder of {path} does not exist; create it first")
+    handle, name = tempfile.mkstemp(prefix=f".{path.stem}-", suffix=path.suffix, dir=path.parent)
+    os.close(handle)
+    try:
+        yield Path(name)
+        with open(name, "rb") as written:
+            os.fsync(written.fileno())
+        os.chmod(name, 0o666 & ~_umask())
+        os.replace(name, path)
+    finally:
+        Path(name).unlink(missing_ok=True)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def write_arrays(path: str | os.PathLike, kind: str, arrays: Mapping[str, np.ndarray], description: Mapping) -> None:
+    """Write named arrays and a JSON description as one file of the given kind ("model", "checkpoint", ...)."""
+    arrays = {name: np.array(array, order="C") for name, array in arrays.items()}
+    header = {
+        "multigrade": __version__,
+        "format": FORMAT,
+        "kind": kind,
+        "description": json.dumps(description),
+        "digest": _digest(arrays),
+    }
+    content = save(arrays, metadata=header)
+    with atomic_path(path) as temporary:
+        temporary.write_bytes(content)
+
+
+def read_arrays(path: str | os.PathLike, kind: str) -> tuple[dict[str, np.ndarray], dict, str]:
+    """Arrays, description and the version that wrote them; ValueError in one line if the file is not sound."""
+    if not Path(path).is_file():
+        raise ValueError(f"there is no file {path}")
+    try:
+        with safe_open(path, framework="numpy") as file:
+            header = file.metadata() or {}
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except (SafetensorError, OSError) as error:
+        raise ValueError(f"{path} is damaged or not a multigrade {kind} ({error})") from None
+    if header.get("kind") != kind or "description" not in header:
+        raise ValueError(f"{path} is not a multigrade {kind}, but {header.get('kind', 'some other file')!r}")
+    if header.get("format") != FORMAT:
+        raise ValueError(f"{path} has format {header.get('format')!r}; this version of multigrade reads {FORMAT!r}")
+    if header.get("digest") != _digest(arrays):
+        raise ValueError(f"{path} is damaged: its contents do not match its checksum")
+    return arrays, json.loads(header["description"]), header.get("multigrade", "unknown")
+
+
+def _digest(arrays: Mapping[str, np.ndarray]) -> str:
+    digest = hashlib.sha256()
+    for name in sorted(arrays):
+        array = np.ascontiguousarray(arrays[name])
+        digest.update(f"{name} {array.dtype.str} {array.shape} ".encode())
+        digest.update(array.tobytes())
+    return digest.hexdigest()

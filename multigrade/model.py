@@ -1,0 +1,134 @@
+"""Grade and MultiGrade: what was learned, and how it predicts.
+
+Grade l is a network N_l on features x_l, with x_{l+1} = H(Theta_l; x_l) its last hidden layer; the model is
+g(x) = sum_l epsilon_l N_l(x_l) (Section 3, and Appendix C for epsilon_l).
+"""
+
+import dataclasses
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from . import networks
+from .files import read_arrays, write_arrays
+from .networks import AnyNetwork
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Grade:
+    """One trained network and the scale epsilon_l of its output; both are final."""
+
+    network: AnyNetwork
+    params: Any
+    scale: Array | float = 1.0
+
+
+@jax.jit
+def apply_grade(grade: Grade, x: Array) -> tuple[Array, Array]:
+    """(epsilon_l N_l(x_l), x_{l+1}): what a grade adds, and what the next grade reads. One forward pass."""
+    features = grade.network.hidden(grade.params, x)
+    return grade.scale * grade.network.output(grade.params, features), features
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class MultiGrade:
+    """A sum of grades. Adding a grade makes a new model that shares the earlier ones.
+
+    >>> import jax, numpy as np
+    >>> from multigrade import structures
+    >>> grades = tuple(Grade(n, n.init(jax.random.key(0))) for n in structures.MGDL_1)
+    >>> model = MultiGrade(grades)
+    >>> x = np.linspace(0, 1, 5, dtype=np.float32)[:, None]
+    >>> bool((list(model.staged(x))[-1] == model(x)).all())
+    True
+    """
+
+    grades: tuple[Grade, ...] = ()
+
+    def stages(self, x: Array) -> Iterator[tuple[Array, Array]]:
+        """After each grade: the prediction so far, and the features that the next grade would read."""
+        total = 0.0
+        for grade in self.grades:
+            added, x = apply_grade(grade, x)
+            total = total + added
+            yield total, x
+
+    def staged(self, x: Array) -> Iterator[Array]:
+        """The prediction after grade 1, 2, ..., L."""
+        for prediction, _ in self.stages(jnp.asarray(x)):
+            yield prediction
+
+    def features(self, x: Array) -> Array:
+        """x_{L+1}: the hidden features on which a further grade would be trained (x itself before any grade)."""
+        features = jnp.asarray(x)
+        for _, features in self.stages(features):
+            pass
+        return features
+
+    def __call__(self, x: Array) -> Array:
+        if not self.grades:
+            raise ValueError("the model has no grade yet; fit one first")
+        prediction = None
+        for prediction in self.staged(x):
+            pass
+        return prediction
+
+    def add(self, grade: Grade) -> "MultiGrade":
+        return MultiGrade((*self.grades, grade))
+
+    def save(self, path: str | os.PathLike) -> None:
+        """Write the model as safetensors with its description as JSON in the header."""
+        arrays, description = model_to_arrays(self)
+        write_arrays(path, "model", arrays, {"model": description})
+
+    @staticmethod
+    def load(path: str | os.PathLike) -> "MultiGrade":
+        arrays, description, _ = read_arrays(path, "model")
+        return model_from_arrays(arrays, description["model"])
+
+
+def network_to_json(network: AnyNetwork) -> dict:
+    """{"type": class name, field: value, ...}, nested; read back by ``network_from_json``."""
+    fields = {field.name: getattr(network, field.name) for field in dataclasses.fields(network)}
+    encoded = {name: network_to_json(v) if dataclasses.is_dataclass(v) else v for name, v in fields.items()}
+    return {"type": type(network).__name__, **encoded}
+
+
+def network_from_json(description: dict) -> AnyNetwork:
+    kinds = {kind.__name__: kind for kind in (networks.Network, networks.MultiScaleNetwork, networks.FourierFeatures)}
+    fields = {
+        name: network_from_json(v) if isinstance(v, dict) else tuple(v) if isinstance(v, list) else v
+        for name, v in description.items()
+        if name != "type"
+    }
+    return kinds[description["type"]](**fields)
+
+
+def model_to_arrays(model: MultiGrade) -> tuple[dict[str, np.ndarray], list[dict]]:
+    arrays, description = {}, []
+    for index, grade in enumerate(model.grades):
+        leaves = jax.tree.leaves(grade.params)
+        arrays |= {f"grade{index}/{i}": np.asarray(leaf) for i, leaf in enumerate(leaves)}
+        arrays[f"grade{index}/scale"] = np.asarray(grade.scale, np.float32)
+        description.append(network_to_json(grade.network))
+    return arrays, description
+
+
+def model_from_arrays(arrays: dict[str, np.ndarray], description: list[dict]) -> MultiGrade:
+    grades = []
+    for index, entry in enumerate(description):
+        network = network_from_json(entry)
+        shapes, treedef = jax.tree.flatten(jax.eval_shape(network.init, jax.random.key(0)))
+        leaves = [arrays.get(f"grade{index}/{i}") for i in range(len(shapes))]
+        if any(leaf is None or leaf.shape != shape.shape for leaf, shape in zip(leaves, shapes, strict=True)):
+            raise ValueError(f"the arrays of grade {index + 1} do not fit its network {network}")
+        params = jax.tree.unflatten(treedef, [jnp.asarray(leaf) for leaf in leaves])
+        grades.append(Grade(network, params, jnp.asarray(arrays[f"grade{index}/scale"])))
+    return MultiGrade(tuple(grades))

@@ -1,0 +1,36 @@
+"""The paper's synthetic regression problems: g(x) = sum_j sin(2 pi kappa_j x + phi_j) on [0, 1] (Section 5)."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+# Frequencies and phases of the authors' recorded runs; the "5,5" printed for setting 1 is 5.5.
+KAPPA = {1: (1.0, 5.5, 10.0), 2: (1.0, 8.25, 15.5, 22.75, 30.0)}
+PHI = {
+    1: (6.0652933, 1.9772031, 3.9774444),
+    2: (3.6096928, 0.6263458, 2.4702985, 5.618288, 3.7483382),
+}
+
+
+class SyntheticData(NamedTuple):
+    x_train: np.ndarray  # (1024, 1), equally spaced, ends included
+    y_train: np.ndarray
+    x_validation: np.ndarray  # (1024, 1), uniform
+    y_validation: np.ndarray
+    x_test: np.ndarray  # (10000, 1), equally spaced
+    y_test: np.ndarray
+
+
+def target(number: int, x: np.ndarray) -> np.ndarray:
+    """g(x) of setting 1 or 2."""
+    if number not in KAPPA:
+        raise ValueError(f"setting must be 1 or 2; got {number!r}")
+    return sum(np.sin(2 * np.pi * kappa * x + phi) for kappa, phi in zip(KAPPA[number], PHI[number], strict=True))
+
+
+def setting(number: int, *, seed: int = 0) -> SyntheticData:
+    """Training, validation and test data of setting 1 or 2, float32; ``seed`` draws the validation points."""
+    uniform = np.random.default_rng(seed).uniform(size=1024)
+    points = (np.linspace(0, 1, 1024), uniform, np.linspace(0, 1, 10_000))
+    arrays = [a.astype(np.float32)[:, None] for x in points for a in (x, target(number, x))]
+    return SyntheticData(*arrays)
