@@ -67,17 +67,12 @@ class MultiGrade:
 
     def features(self, x: Array) -> Array:
         """x_{L+1}: the hidden features on which a further grade would be trained (x itself before any grade)."""
-        features = jnp.asarray(x)
-        for _, features in self.stages(features):
-            pass
-        return features
+        return [features for _, features in self.stages(jnp.asarray(x))][-1] if self.grades else jnp.asarray(x)
 
     def __call__(self, x: Array) -> Array:
         if not self.grades:
             raise ValueError("the model has no grade yet; fit one first")
-        prediction = None
-        for prediction in self.staged(x):
-            pass
+        *_, prediction = self.staged(x)
         return prediction
 
     def add(self, grade: Grade) -> "MultiGrade":

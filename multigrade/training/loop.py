@@ -1,0 +1,357 @@
+"""The one training loop. SGDL, every grade of MGDL, MSDL and image restoration run through ``minimise``.
+
+Steps are taken inside one compiled program, ``_advance``, in chunks of about a quarter of a second; between chunks
+the host shows progress, calls observers, writes checkpoints and looks at the clock. Where chunks fall depends on
+the machine, what is computed does not: a record is taken every ``record_every`` steps inside the program.
+"""
+
+import dataclasses
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jax import Array
+
+from ..sampling import FullBatch
+from .observers import Observation, Observer, Snapshot
+from .optimisers import make_optimiser, make_rate, rate_at
+from .record import Outcome, RunRecord
+from .stopping import Never
+
+CHUNK_SECONDS = 0.25
+MAX_ROWS = 256  # records per chunk, at most
+# At its default level 3 LLVM unrolls inner loops of up to 32 entries before it can vectorise them, which makes
+# elementwise work on layers of the paper's width five times slower on a CPU.
+COMPILER_OPTIONS = {"xla_backend_optimization_level": 2}
+
+
+class State(NamedTuple):
+    """All that changes during a run. ``safe`` are the last parameters whose loss was finite."""
+
+    step: Array
+    params: Any
+    safe: Any
+    best: Any  # (watched loss, params) with keep="best", else ()
+    optimiser: Any
+    auxiliary: Any
+    stopping: Any
+    finite: Array
+    stopped: Array
+
+
+class Problem(NamedTuple):
+    """All that does not: the arguments of the compiled program."""
+
+    objective: Any
+    data: Any
+    validation: Any
+    metrics: Mapping[str, Callable]
+    sampler: Any
+    stopping: Any
+    rate: Any
+    num_steps: Array
+    record_every: Array
+    key: Array
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """The result of ``minimise``."""
+
+    params: Any
+    auxiliary: Any
+    record: RunRecord
+
+
+def minimise(
+    objective,
+    params,
+    data,
+    *,
+    num_steps: int,
+    optimiser: str | optax.GradientTransformation = "adam",
+    learning_rate=None,
+    sampler=FullBatch(),  # noqa: B008
+    auxiliary=None,
+    validation=None,
+    metrics: Mapping[str, Callable] | None = None,
+    record_every: int = 100,
+    stopping=Never(),  # noqa: B008
+    keep: str = "last",
+    observers: Sequence[Observer] = (),
+    time_limit: float | None = None,
+    resume: Mapping[str, np.ndarray] | None = None,
+    save: Callable[[dict[str, np.ndarray]], None] | None = None,
+    save_every: float = 30.0,
+    key: Array | None = None,
+    grade: int = 0,
+) -> Run:
+    """Minimise ``objective(params, auxiliary, data)`` over params.
+
+    ``validation`` is data of the same form, ``metrics`` maps names to functions of params (jax.tree_util.Partial to
+    carry arrays). ``stopping`` watches the validation loss, or the training loss where there is none. ``keep`` is
+    "last", or "best" for the parameters with the lowest watched loss. ``time_limit`` is in seconds. ``save`` is given
+    the whole run as arrays every ``save_every`` seconds; given back as ``resume``, with all else equal, they continue
+    it to the bit. ``key`` draws the batches; ``grade`` is what observers are told.
+    """
+    _validate(num_steps, record_every, keep, observers, time_limit)
+    transformation = make_optimiser(optimiser)
+    params = jax.tree.map(jnp.asarray, params)
+    auxiliary = objective.init(params, data) if auxiliary is None else auxiliary
+    problem = Problem(
+        objective,
+        data,
+        validation,
+        dict(metrics or {}),
+        sampler,
+        stopping,
+        make_rate(learning_rate, optimiser),
+        jnp.int32(num_steps),
+        jnp.int32(record_every),
+        jax.random.key(0) if key is None else key,
+    )
+    state = State(
+        jnp.int32(0),
+        params,
+        params,
+        (jnp.float32(jnp.inf), params) if keep == "best" else (),
+        transformation.init(params),
+        auxiliary,
+        stopping.init(),
+        jnp.bool_(True),
+        jnp.bool_(False),
+    )
+    state = jax.tree.map(jnp.array, state)  # copies: the loop overwrites its buffers
+    host = _Host(problem, transformation, observers, grade)
+    if resume is not None:
+        state = host.from_arrays(resume, state)
+    return host.run(state, time_limit=time_limit, save=save, save_every=save_every)
+
+
+def _validate(num_steps, record_every, keep, observers, time_limit) -> None:
+    for name, value in (("num_steps", num_steps), ("record_every", record_every)):
+        if value < 1:
+            raise ValueError(f"{name} must be at least 1; got {value!r}")
+    if keep not in ("last", "best"):
+        raise ValueError(f"keep must be 'last' or 'best'; got {keep!r}")
+    if time_limit is not None and not time_limit > 0:
+        raise ValueError(f"time_limit must be a positive number of seconds; got {time_limit!r}")
+    for observer in observers:
+        if observer.every is not None and (observer.every < 1 or observer.every % record_every):
+            raise ValueError(
+                f"the period of observer {observer.name!r} must be a multiple of record_every = {record_every}; "
+                f"got {observer.every}"
+            )
+
+
+# ---- the compiled side -----------------------------------------------------------------------------------------
+
+
+def _advance(transformation, problem: Problem, state: State, num_rows: Array):
+    """``num_rows`` records, each followed by ``record_every`` steps: state, (steps, rows) and how many were taken."""
+    num_columns = 1 + (problem.validation is not None) + len(problem.metrics)
+
+    def going(carry):
+        state, _, count = carry
+        return (count < num_rows) & state.finite & ~state.stopped
+
+    def segment(carry):
+        state, (steps, rows), count = carry
+        state, row = _record(problem, state)
+        tables = steps.at[count].set(state.step), rows.at[count].set(row)
+        return _steps(transformation, problem, state), tables, count + state.finite
+
+    tables = jnp.zeros(MAX_ROWS, jnp.int32), jnp.zeros((MAX_ROWS, num_columns), jnp.float32)
+    return jax.lax.while_loop(going, segment, (state, tables, jnp.int32(0)))
+
+
+_advance = jax.jit(_advance, static_argnums=0, donate_argnums=2, compiler_options=COMPILER_OPTIONS)
+
+
+def _record(problem: Problem, state: State) -> tuple[State, Array]:
+    """Losses and metrics at the present parameters, and what the stopping rule makes of them."""
+    params, auxiliary = state.params, state.auxiliary
+    train = problem.objective(params, auxiliary, problem.data)[0]
+    losses = [train]
+    if problem.validation is not None:
+        losses.append(problem.objective(params, auxiliary, problem.validation)[0])
+    watched = losses[-1]
+    finite = state.finite & jnp.isfinite(train)
+    stopping, stopped = problem.stopping.update(state.stopping, watched)
+    best = state.best
+    if best:
+        best = _select(finite & (watched < best[0]), (watched, params), best)
+    metrics = [metric(params) for metric in problem.metrics.values()]
+    state = state._replace(best=best, stopping=stopping, finite=finite, stopped=stopped & finite)
+    return state, jnp.stack([jnp.asarray(value, jnp.float32) for value in (*losses, *metrics)])
+
+
+def _steps(transformation, problem: Problem, state: State) -> State:
+    """Steps up to the next record; none once the run has stopped. Ends early at the first loss that is not finite."""
+    until = jnp.minimum(state.step + problem.record_every, problem.num_steps)
+
+    def going(state):
+        return (state.step < until) & state.finite & ~state.stopped
+
+    state = jax.lax.while_loop(going, lambda state: _step(transformation, problem, state), state)
+    return state._replace(params=_select(state.finite, state.params, state.safe))
+
+
+def _step(transformation, problem: Problem, state: State) -> State:
+    """One optimiser step: Theta <- Theta + rate * update, with the auxiliary variable moved first."""
+    params = state.params
+    batch = problem.sampler.draw(jax.random.fold_in(problem.key, state.step), problem.data)
+    (loss, auxiliary), gradient = problem.objective.value_and_grad(params, state.auxiliary, batch)
+    updates, optimiser = transformation.update(
+        gradient,
+        state.optimiser,
+        params,
+        value=loss,
+        grad=gradient,
+        value_fn=lambda params: problem.objective(params, state.auxiliary, batch)[0],
+    )
+    rate = rate_at(problem.rate, state.step)
+    moved = jax.tree.map(lambda p, u: p + jnp.asarray(rate, p.dtype) * u, params, updates)
+    finite = jnp.isfinite(loss)
+    return state._replace(
+        step=state.step + finite,
+        params=_select(finite, moved, params),
+        safe=_select(finite, params, state.safe),
+        optimiser=optimiser,
+        auxiliary=auxiliary,
+        finite=finite,
+    )
+
+
+def _select(condition: Array, yes, no):
+    return jax.tree.map(lambda a, b: jnp.where(condition, a, b), yes, no)
+
+
+# ---- the host's side -------------------------------------------------------------------------------------------
+
+
+def _loss(objective, auxiliary, data, params):
+    return objective(params, auxiliary, data)[0]
+
+
+class _Host:
+    """Drives the compiled program and keeps the books: rows, observations, the clock."""
+
+    def __init__(self, problem: Problem, transformation, observers: Sequence[Observer], grade: int):
+        self.problem, self.transformation, self.observers, self.grade = problem, transformation, observers, grade
+        self.num_steps, self.record_every = int(problem.num_steps), int(problem.record_every)
+        self.names = ["train_loss", *["validation_loss"][: problem.validation is not None], *problem.metrics]
+        self.steps = np.zeros(0, np.int32)
+        self.rows = np.zeros((0, len(self.names)), np.float32)
+        self.observed: dict[str, dict[str, np.ndarray]] = {}
+        self.carries: dict[str, Mapping[str, np.ndarray]] = {}
+        self.seconds = 0.0
+
+    def run(self, state: State, *, time_limit: float | None, save, save_every: float) -> Run:
+        started = time.perf_counter() - self.seconds
+        saved = time.perf_counter()
+        num_rows = 1
+        while True:
+            step = int(state.step)
+            if reason := self._look(state):
+                return self._end(state, Outcome.OBSERVER, reason)
+            chunk_started = time.perf_counter()
+            asked = min(num_rows, self._rows_until_due(step))
+            state, tables, count = _advance(self.transformation, self.problem, state, jnp.int32(asked))
+            self._keep(*tables, int(count))
+            now = time.perf_counter()
+            self.seconds = now - started
+            num_rows = _next_num_rows(num_rows, asked, now - chunk_started)
+            if not state.finite:
+                sentence = f"the loss was not finite after step {int(state.step)}; try a lower learning rate"
+                return self._end(state, Outcome.DIVERGED, sentence)
+            if state.stopped:
+                return self._end(state, Outcome.PLATEAU, self.problem.stopping.sentence)
+            if step == self.num_steps:  # the last record, which no step follows
+                return self._end(state, Outcome.FINISHED, f"all {step} steps were taken")
+            if time_limit is not None and self.seconds > time_limit:
+                return self._end(state, Outcome.TIME_LIMIT, f"{time_limit:g} seconds passed")
+            if save is not None and now - saved >= save_every:
+                save(self.to_arrays(state))
+                saved = time.perf_counter()
+
+    def _rows_until_due(self, step: int) -> int:
+        """Records up to the next step at which an observer is due; up to the last record if none is."""
+        due = [step + o.every - step % o.every for o in self.observers if o.every is not None]
+        until = min([*due, self.num_steps])
+        return max(-(-(until - step) // self.record_every), 1)
+
+    def _look(self, state: State) -> str | None:
+        """Call the observers that are due; a reason to stop, if one has it."""
+        step = int(state.step)
+        for observer in self.observers:
+            if observer.every is not None and step % observer.every and step < self.num_steps:
+                continue
+            loss = jax.tree_util.Partial(_loss, self.problem.objective, state.auxiliary, self.problem.data)
+            rate = float(rate_at(self.problem.rate, state.step))
+            snapshot = Snapshot(self.grade, step, self.num_steps, state.params, loss, rate, self.record(step))
+            seen = observer.observe(snapshot, self.carries.get(observer.name)) or Observation()
+            self._note(observer.name, step, seen)
+            if seen.stop:
+                return seen.stop
+        return None
+
+    def _note(self, name: str, step: int, seen: Observation) -> None:
+        if seen.carry is not None:
+            self.carries[name] = seen.carry
+        if seen.values:
+            row = {"step": np.int32(step), **seen.values}
+            last = self.observed.get(name)
+            new = {key: np.asarray(value)[None] for key, value in row.items()}
+            self.observed[name] = {k: np.concatenate([last[k], v]) for k, v in new.items()} if last else new
+        if seen.learning_rate is not None:
+            self.problem = self.problem._replace(rate=jnp.float32(seen.learning_rate))
+
+    def _keep(self, steps: Array, rows: Array, count: int) -> None:
+        self.steps = np.concatenate([self.steps, np.asarray(steps)[:count]])
+        self.rows = np.concatenate([self.rows, np.asarray(rows)[:count]])
+
+    def _end(self, state: State, outcome: Outcome, sentence: str) -> Run:
+        params = state.best[1] if state.best else state.params
+        return Run(params, state.auxiliary, self.record(int(state.step), outcome, sentence))
+
+    def record(self, num_steps: int, outcome: Outcome = Outcome.FINISHED, sentence: str = "") -> RunRecord:
+        columns = {"step": self.steps, **dict(zip(self.names, np.ascontiguousarray(self.rows.T), strict=True))}
+        return RunRecord(columns, dict(self.observed), outcome, sentence, num_steps, self.seconds)
+
+    def to_arrays(self, state: State) -> dict[str, np.ndarray]:
+        """The run as it stands, for ``from_arrays``."""
+        arrays = {"steps": self.steps, "rows": self.rows, "seconds": np.float64(self.seconds)}
+        for kind, tree in (("state", state), ("rate", self.problem.rate)):
+            arrays |= {f"{kind}/{i}": np.asarray(leaf) for i, leaf in enumerate(jax.tree.leaves(tree))}
+        for kind, books in (("observed", self.observed), ("carry", self.carries)):
+            arrays |= {f"{kind}/{name}/{key}": v for name, values in books.items() for key, v in values.items()}
+        return arrays
+
+    def from_arrays(self, arrays: Mapping[str, np.ndarray], state: State) -> State:
+        self.steps, self.rows, self.seconds = arrays["steps"], arrays["rows"], float(arrays["seconds"])
+        for path, array in arrays.items():
+            kind, _, rest = path.partition("/")
+            if kind in ("observed", "carry"):
+                name, _, key = rest.rpartition("/")
+                books = self.observed if kind == "observed" else self.carries
+                books[name] = {**books.get(name, {}), key: array}
+        self.problem = self.problem._replace(rate=_filled(self.problem.rate, "rate", arrays))
+        return _filled(state, "state", arrays)
+
+
+def _filled(tree, kind: str, arrays: Mapping[str, np.ndarray]):
+    """``tree`` with its leaves taken from the saved arrays."""
+    leaves, treedef = jax.tree.flatten(tree)
+    return jax.tree.unflatten(treedef, [jnp.asarray(arrays[f"{kind}/{i}"]) for i in range(len(leaves))])
+
+
+def _next_num_rows(num_rows: int, asked: int, seconds: float) -> int:
+    """Double while chunks are short, halve when they are long; the first chunk, which compiles, stays at 1."""
+    if seconds < CHUNK_SECONDS / 2 and asked == num_rows:
+        return min(2 * num_rows, MAX_ROWS)
+    return max(num_rows // 2, 1) if seconds > 2 * CHUNK_SECONDS else num_rows

@@ -1,0 +1,46 @@
+"""Observers: what looks at a run between chunks of compiled steps, and may end it or change its rate.
+
+An observer has a ``name``, a period ``every`` in steps, and ``observe(snapshot, carry)``. It is called at step 0, at
+every multiple of ``every`` and at the end of a grade; with ``every = None`` between any two chunks, wherever they
+happen to fall (a progress bar). What it returns in ``values`` is recorded; ``carry`` comes back at its next call and
+is saved in checkpoints, so that a resumed run repeats the original one bit for bit.
+"""
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+import numpy as np
+
+from .record import RunRecord
+
+
+@dataclasses.dataclass(frozen=True)
+class Snapshot:
+    """A run at one moment. ``loss`` is params -> loss on the full training data, a pytree (jax.tree_util.Partial)."""
+
+    grade: int
+    step: int
+    num_steps: int
+    params: Any
+    loss: Callable[[Any], Any]
+    learning_rate: float
+    record: RunRecord
+
+
+@dataclasses.dataclass(frozen=True)
+class Observation:
+    """What an observer saw (arrays of one shape at every call), and what it asks for."""
+
+    values: Mapping[str, np.ndarray | float] = dataclasses.field(default_factory=dict)
+    carry: Mapping[str, np.ndarray] | None = None
+    stop: str | None = None
+    learning_rate: float | None = None
+
+
+class Observer(Protocol):
+    @property
+    def name(self) -> str: ...
+    @property
+    def every(self) -> int | None: ...
+    def observe(self, snapshot: Snapshot, carry: Mapping[str, np.ndarray] | None) -> Observation | None: ...

@@ -1,0 +1,69 @@
+"""Optimisers by name, or any optax transformation; learning rates as numbers, or any optax schedule.
+
+Named optimisers are built once, at unit rate; the loop multiplies their updates by the learning rate, which is an
+argument of the compiled program. So a sweep over rates, or a change of rate during a run, compiles nothing.
+"""
+
+import math
+from collections.abc import Callable
+from functools import cache
+
+import jax
+import jax.numpy as jnp
+import optax
+import optax.contrib
+
+# Named optimisers and the rate each one takes when none is given.
+OPTIMISERS: dict[str, tuple[Callable[[], optax.GradientTransformation], float]] = {
+    "gd": (lambda: optax.sgd(1.0), 0.05),
+    "momentum": (lambda: optax.sgd(1.0, momentum=0.9), 0.01),
+    "adam": (lambda: optax.adam(1.0), 1e-3),  # beta 0.9, 0.999, epsilon 1e-8: the paper's
+    "muon": (lambda: optax.contrib.muon(1.0), 0.01),
+    "lbfgs": (lambda: optax.lbfgs(1.0), 1.0),
+}
+
+
+@cache
+def _named(name: str) -> optax.GradientTransformationExtraArgs:
+    return optax.with_extra_args_support(OPTIMISERS[name][0]())
+
+
+def make_optimiser(optimiser: str | optax.GradientTransformation) -> optax.GradientTransformationExtraArgs:
+    """The transformation behind a name; a transformation of the caller's is used as it is."""
+    if isinstance(optimiser, str):
+        if optimiser not in OPTIMISERS:
+            raise ValueError(f"optimiser must be one of {', '.join(OPTIMISERS)}; got {optimiser!r}")
+        return _named(optimiser)
+    if isinstance(optimiser, optax.GradientTransformation):
+        return optax.with_extra_args_support(optimiser)
+    raise TypeError(f"optimiser must be a name or an optax transformation; got {optimiser!r}")
+
+
+def make_rate(learning_rate, optimiser: str | optax.GradientTransformation):
+    """A float32 scalar, or a schedule step -> rate as a pytree; the default follows from the optimiser's name."""
+    if learning_rate is None:
+        learning_rate = OPTIMISERS[optimiser][1] if isinstance(optimiser, str) else 1.0
+    if callable(learning_rate):
+        is_pytree = not jax.tree_util.all_leaves([learning_rate])
+        return learning_rate if is_pytree else jax.tree_util.Partial(learning_rate)
+    if isinstance(learning_rate, str) or not (math.isfinite(learning_rate) and learning_rate > 0):
+        raise ValueError(f"learning_rate must be a positive number or a schedule; got {learning_rate!r}")
+    return jnp.float32(learning_rate)
+
+
+def rate_at(rate, step) -> jax.Array:
+    return rate(step) if callable(rate) else rate
+
+
+def warmup_cosine(peak: float, num_steps: int, warmup: float = 0.1) -> jax.tree_util.Partial:
+    """Schedule: linear from 0 to ``peak`` in the first ``warmup`` share of the steps, then half a cosine down to 0.
+
+    Its numbers are leaves of a pytree, so other numbers do not compile another program.
+    """
+    numbers = (jnp.float32(peak), jnp.float32(num_steps), jnp.float32(max(warmup * num_steps, 1)))
+    return jax.tree_util.Partial(_warmup_cosine, *numbers)
+
+
+def _warmup_cosine(peak, num_steps, num_warmup, step):
+    progress = jnp.clip((step - num_warmup) / jnp.maximum(num_steps - num_warmup, 1), 0, 1)
+    return peak * jnp.minimum((step + 1) / num_warmup, 0.5 * (1 + jnp.cos(jnp.pi * progress)))

@@ -1,0 +1,67 @@
+"""What happened in a run: losses and metrics at recorded steps, what observers saw, and how it ended."""
+
+import dataclasses
+import enum
+from collections.abc import Mapping
+
+import numpy as np
+
+
+class Outcome(enum.StrEnum):
+    """How a run ended."""
+
+    FINISHED = "finished"
+    PLATEAU = "validation plateau"
+    DIVERGED = "diverged"
+    OBSERVER = "stopped by an observer"
+    TIME_LIMIT = "time limit"
+
+
+@dataclasses.dataclass(frozen=True)
+class RunRecord:
+    """One run of the loop: a grade, or a whole single-grade network.
+
+    ``columns`` holds "step", "train_loss", "validation_loss" (if there is validation data) and the caller's metrics,
+    one row per recorded step, all rows finite in the loss. ``observations[name]`` holds what an observer recorded,
+    with the steps under "step". ``num_steps`` counts steps taken. ``seconds`` is the only field that two equal runs
+    do not share.
+    """
+
+    columns: Mapping[str, np.ndarray]
+    observations: Mapping[str, Mapping[str, np.ndarray]] = dataclasses.field(default_factory=dict)
+    outcome: Outcome = Outcome.FINISHED
+    sentence: str = ""
+    num_steps: int = 0
+    seconds: float = dataclasses.field(default=0.0, compare=False)
+
+    @property
+    def steps(self) -> np.ndarray:
+        return self.columns["step"]
+
+    @property
+    def train_loss(self) -> np.ndarray:
+        return self.columns["train_loss"]
+
+    @property
+    def validation_loss(self) -> np.ndarray | None:
+        return self.columns.get("validation_loss")
+
+    def to_arrays(self) -> tuple[dict[str, np.ndarray], dict]:
+        """Arrays and a JSON description, for a file."""
+        arrays = {f"column/{name}": column for name, column in self.columns.items()}
+        for name, values in self.observations.items():
+            arrays |= {f"observation/{name}/{key}": value for key, value in values.items()}
+        fields = ("outcome", "sentence", "num_steps", "seconds")
+        return arrays, {field: getattr(self, field) for field in fields}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, np.ndarray], description: Mapping) -> "RunRecord":
+        columns, observations = {}, {}
+        for path, array in arrays.items():
+            kind, _, rest = path.partition("/")
+            if kind == "column":
+                columns[rest] = array
+            elif kind == "observation":
+                name, _, key = rest.rpartition("/")
+                observations.setdefault(name, {})[key] = array
+        return cls(columns, observations, **{**description, "outcome": Outcome(description["outcome"])})

@@ -1,0 +1,75 @@
+"""Stopping rules that run inside the compiled loop: ``init`` gives a state, ``update`` sees one recorded row.
+
+Being part of the compiled program, a rule ends a run at the very record that satisfies it, wherever chunks fall.
+"""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+
+@jax.tree_util.register_static
+@dataclasses.dataclass(frozen=True)
+class Never:
+    """Run all steps."""
+
+    sentence = ""
+
+    def init(self) -> tuple[()]:
+        return ()
+
+    def update(self, state: tuple[()], watched: Array) -> tuple[tuple[()], Array]:
+        return state, jnp.bool_(False)
+
+
+@jax.tree_util.register_static
+@dataclasses.dataclass(frozen=True)
+class Plateau:
+    """|m_k - m_{k-1}| < tolerance * m_{k-1}, with m the means of consecutive windows of ``window`` records.
+
+    The paper's rule (``window`` 20; tolerance 1e-4 for images, 1e-6 for synthetic data): the windows do not overlap,
+    so that a chance meeting of two oscillating losses does not end a run. Non-positive tolerance never stops.
+    """
+
+    window: int = 20
+    tolerance: float = 1e-4
+
+    @property
+    def sentence(self) -> str:
+        return f"the mean of {self.window} records changed by less than {self.tolerance:g} relatively"
+
+    def init(self) -> tuple[Array, Array, Array]:
+        return jnp.int32(0), jnp.float32(0), jnp.float32(jnp.nan)  # records in window, their sum, last mean
+
+    def update(self, state, watched: Array):
+        count, total, last = state
+        count, total = count + 1, total + watched
+        mean = total / self.window
+        full = count == self.window
+        stop = full & (jnp.abs(mean - last) < self.tolerance * last)
+        empty = jnp.where(full, 0, count), jnp.where(full, 0.0, total), jnp.where(full, mean, last)
+        return empty, stop
+
+
+@jax.tree_util.register_static
+@dataclasses.dataclass(frozen=True)
+class NoImprovement:
+    """No record better than the best by ``tolerance`` (relatively) among the last ``patience`` ones."""
+
+    patience: int = 10
+    tolerance: float = 1e-4
+
+    @property
+    def sentence(self) -> str:
+        return f"no improvement by {self.tolerance:g} relatively in {self.patience} records"
+
+    def init(self) -> tuple[Array, Array]:
+        return jnp.float32(jnp.inf), jnp.int32(0)  # best, records since
+
+    def update(self, state, watched: Array):
+        best, since = state
+        better = watched < best * (1 - self.tolerance)
+        since = jnp.where(better, 0, since + 1)
+        return (jnp.where(better, watched, best), since), since >= self.patience
