@@ -16,7 +16,7 @@ import numpy as np
 from ..files import read_arrays, write_arrays
 from ..model import MultiGrade, model_from_arrays, model_to_arrays
 from ..version import __version__
-from .record import RunRecord
+from .record import RunRecord, arrays_under, records_from_arrays, records_to_arrays
 
 Arrays = dict[str, np.ndarray]
 
@@ -32,11 +32,8 @@ class Checkpoint:
     def save(self, model: MultiGrade, records: tuple[RunRecord, ...], running: Arrays | None) -> None:
         arrays, description = model_to_arrays(model)
         arrays = {f"model/{name}": array for name, array in arrays.items()}
-        ends = []
-        for index, record in enumerate(records):
-            of_record, end = record.to_arrays()
-            arrays |= {f"record{index}/{name}": array for name, array in of_record.items()}
-            ends.append(end)
+        of_records, ends = records_to_arrays(records)
+        arrays |= of_records
         arrays |= {f"running/{name}": array for name, array in (running or {}).items()}
         header = {"settings": self.settings, "jax": jax.__version__, "model": description, "records": ends}
         write_arrays(self.path, "checkpoint", arrays, header)
@@ -47,11 +44,9 @@ class Checkpoint:
             return None
         arrays, header, version = read_arrays(self.path, "checkpoint")
         self._refuse(header, version)
-        records = tuple(
-            RunRecord.from_arrays(_under(arrays, f"record{i}/"), end) for i, end in enumerate(header["records"])
-        )
-        model = model_from_arrays(_under(arrays, "model/"), header["model"])
-        return model, records, _under(arrays, "running/") or None
+        records = records_from_arrays(arrays, header["records"])
+        model = model_from_arrays(arrays_under(arrays, "model/"), header["model"])
+        return model, records, arrays_under(arrays, "running/") or None
 
     def _refuse(self, header: Mapping, version: str) -> None:
         if (version, header["jax"]) != (__version__, jax.__version__):
@@ -66,10 +61,6 @@ class Checkpoint:
                 f"checkpoint {self.path} belongs to other settings ({', '.join(different)} differ): "
                 "remove it to start anew"
             )
-
-
-def _under(arrays: Arrays, prefix: str) -> Arrays:
-    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
 
 def fingerprint(*arrays) -> str:

@@ -18,7 +18,7 @@ OPTIMISERS: dict[str, tuple[Callable[[], optax.GradientTransformation], float]] 
     "gd": (lambda: optax.sgd(1.0), 0.05),
     "momentum": (lambda: optax.sgd(1.0, momentum=0.9), 0.01),
     "adam": (lambda: optax.adam(1.0), 1e-3),  # beta 0.9, 0.999, epsilon 1e-8: the paper's
-    "muon": (lambda: optax.contrib.muon(1.0), 0.01),
+    "muon": (lambda: optax.contrib.muon(1.0), 0.03),
     "lbfgs": (lambda: optax.lbfgs(1.0), 1.0),
 }
 
@@ -39,10 +39,14 @@ def make_optimiser(optimiser: str | optax.GradientTransformation) -> optax.Gradi
     raise TypeError(f"optimiser must be a name or an optax transformation; got {optimiser!r}")
 
 
+def default_rate(optimiser: str | optax.GradientTransformation) -> float:
+    return OPTIMISERS[optimiser][1] if isinstance(optimiser, str) else 1.0
+
+
 def make_rate(learning_rate, optimiser: str | optax.GradientTransformation):
     """A float32 scalar, or a schedule step -> rate as a pytree; the default follows from the optimiser's name."""
     if learning_rate is None:
-        learning_rate = OPTIMISERS[optimiser][1] if isinstance(optimiser, str) else 1.0
+        learning_rate = default_rate(optimiser)
     if callable(learning_rate):
         is_pytree = not jax.tree_util.all_leaves([learning_rate])
         return learning_rate if is_pytree else jax.tree_util.Partial(learning_rate)

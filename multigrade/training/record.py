@@ -2,7 +2,7 @@
 
 import dataclasses
 import enum
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -65,3 +65,21 @@ class RunRecord:
                 name, _, key = rest.rpartition("/")
                 observations.setdefault(name, {})[key] = array
         return cls(columns, observations, **{**description, "outcome": Outcome(description["outcome"])})
+
+
+def records_to_arrays(records: Sequence[RunRecord]) -> tuple[dict[str, np.ndarray], list[dict]]:
+    """The records of all grades, numbered, for a file."""
+    arrays, ends = {}, []
+    for index, record in enumerate(records):
+        of_record, end = record.to_arrays()
+        arrays |= {f"record{index}/{name}": array for name, array in of_record.items()}
+        ends.append(end)
+    return arrays, ends
+
+
+def records_from_arrays(arrays: Mapping[str, np.ndarray], ends: Sequence[Mapping]) -> tuple[RunRecord, ...]:
+    return tuple(RunRecord.from_arrays(arrays_under(arrays, f"record{i}/"), end) for i, end in enumerate(ends))
+
+
+def arrays_under(arrays: Mapping[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}

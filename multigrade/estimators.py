@@ -1,0 +1,438 @@
+"""scikit-learn estimators: MultiGradeRegressor (MGDL), SingleGradeRegressor (SGDL), MultiScaleRegressor (MSDL).
+
+All three standardise inputs and targets, describe a structure, and call ``fit_grades``; SGDL and MSDL are structures
+of one grade. Learned attributes end in an underscore.
+"""
+
+import numbers
+import os
+
+import jax.numpy as jnp
+import numpy as np
+from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, _fit_context
+from sklearn.model_selection import train_test_split
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from . import structures
+from .files import read_arrays, write_arrays
+from .model import MultiGrade, model_from_arrays, model_to_arrays
+from .networks import ACTIVATIONS, MultiScaleNetwork, Network
+from .training import OPTIMISERS, Never, NoImprovement, fit_grades, warmup_cosine
+from .training.optimisers import default_rate
+from .training.record import records_from_arrays, records_to_arrays
+
+FULL_BATCH_ROWS = 4096  # up to here batch_size="auto" takes all rows in every step
+RECORDS_PER_GRADE = 100
+# Rows are padded to one of few sizes (weight 0), so that folds of a cross-validation share a compiled program.
+ROW_SIZES = (64, 128, 256, 512)
+
+
+class _GradedRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
+    """What the three regressors share; a subclass gives its constructor and its structure."""
+
+    _parameter_constraints: dict = {  # noqa: RUF012
+        "activation": [StrOptions(set(ACTIVATIONS)), list, tuple],
+        "solver": [StrOptions(set(OPTIMISERS)), tuple],
+        "learning_rate": [Interval(numbers.Real, 0, None, closed="neither"), callable, None],
+        "alpha": [Interval(numbers.Real, 0, None, closed="left")],
+        "max_iter": [Interval(numbers.Integral, 1, None, closed="left")],
+        "batch_size": [StrOptions({"auto"}), Interval(numbers.Integral, 1, None, closed="left"), None],
+        "standardize": ["boolean"],
+        "early_stopping": ["boolean"],
+        "validation_fraction": [Interval(numbers.Real, 0, 1, closed="neither")],
+        "n_iter_no_change": [Interval(numbers.Integral, 1, None, closed="left")],
+        "tol": [Interval(numbers.Real, 0, None, closed="left")],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+    }
+
+    def _structure(self, n_inputs: int, n_outputs: int) -> structures.Structure:
+        raise NotImplementedError
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y, sample_weight=None, *, observers=(), checkpoint=None):
+        """Fit to X (n_samples, n_features) and y (n_samples,) or (n_samples, n_outputs).
+
+        ``observers`` look at the run (see ``multigrade.training.observers``); ``checkpoint`` is a file from which an
+        interrupted fit continues.
+        """
+        continuing = getattr(self, "warm_start", False) and hasattr(self, "model_")
+        X, y = validate_data(
+            self, X, y, multi_output=True, y_numeric=True, dtype=np.float64, reset=not continuing, ensure_min_samples=1
+        )
+        weights = _check_sample_weight(sample_weight, X, ensure_non_negative=True, allow_all_zero_weights=False)
+        targets = y.reshape(len(y), -1).astype(np.float64)
+        self._y_is_flat = y.ndim == 1
+        if not continuing:
+            self._seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        rows, held_out = self._split(X, targets, weights)
+        full_batch = self.batch_size is None or (self.batch_size == "auto" and len(rows[0]) <= FULL_BATCH_ROWS)
+        if full_batch:
+            rows = _merged(*rows)
+        if not continuing:
+            self._standardise(*rows)
+        return self._fit_grades(rows, held_out, full_batch, continuing, observers, checkpoint)
+
+    def _split(self, X, targets, weights):
+        if not self.early_stopping:
+            return (X, targets, weights), None
+        parts = train_test_split(
+            X, targets, weights, test_size=self.validation_fraction, random_state=self._seed % 2**32
+        )
+        return tuple(parts[0::2]), tuple(parts[1::2])
+
+    def _standardise(self, X, targets, weights) -> None:
+        """Means and scales of inputs and targets; 0 and 1 without ``standardize``, scale 1 for a constant column."""
+        for name, columns in (("x", X), ("y", targets)):
+            mean = np.average(columns, axis=0, weights=weights)
+            scale = np.sqrt(np.average((columns - mean) ** 2, axis=0, weights=weights))
+            negligible = scale <= 1e-12 * np.maximum(np.abs(mean), np.finfo(float).tiny)
+            scale = np.where(negligible, 1.0, scale)
+            if not self.standardize:
+                mean, scale = np.zeros_like(mean), np.ones_like(scale)
+            setattr(self, f"{name}_mean_", mean)
+            setattr(self, f"{name}_scale_", scale)
+
+    def _fit_grades(self, rows, held_out, full_batch, continuing, observers, checkpoint):
+        structure = self._structure(rows[0].shape[1], rows[1].shape[1])
+        model = self.model_ if continuing else MultiGrade()
+        if len(structure) < len(model.grades):
+            raise ValueError(
+                f"n_grades must be at least the number already fitted ({len(model.grades)}) with warm_start=True; "
+                f"got {len(structure)}"
+            )
+        x, targets, weights = _padded(*self._scaled(rows))
+        rate = default_rate(self.solver) if self.learning_rate is None else self.learning_rate
+        scheduled = self.solver in ("adam", "muon", "momentum") and not callable(rate)
+        fit = fit_grades(
+            structure,
+            x,
+            targets,
+            sample_weight=weights,
+            validation=_padded(*self._scaled(held_out)) if held_out else None,
+            num_steps=self.max_iter,
+            optimiser=self.solver,
+            learning_rate=warmup_cosine(rate, self.max_iter) if scheduled else rate,
+            batch_size=None if full_batch else 1024 if self.batch_size == "auto" else self.batch_size,
+            decay=self.alpha,
+            residual_scaling=getattr(self, "residual_scaling", False),
+            record_every=max(self.max_iter // RECORDS_PER_GRADE, 1),
+            stopping=NoImprovement(self.n_iter_no_change, self.tol) if self.early_stopping else Never(),
+            keep="best" if self.early_stopping else "last",
+            observers=(*_progress(self.verbose, len(structure)), *observers),
+            seed=self._seed,
+            model=model,
+            records=self.records_ if continuing else (),
+            checkpoint=checkpoint,
+        )
+        self.model_, self.records_ = fit.model, fit.records
+        return self
+
+    def _scaled(self, rows):
+        X, targets, weights = rows
+        return (X - self.x_mean_) / self.x_scale_, (targets - self.y_mean_) / self.y_scale_, weights
+
+    def predict(self, X):
+        """The sum of all grades at X: (n_samples,) or (n_samples, n_outputs), as y was."""
+        *_, prediction = self.staged_predict(X)
+        return prediction
+
+    def staged_predict(self, X):
+        """The prediction after grade 1, 2, ..., in turn."""
+        check_is_fitted(self, "model_")
+        X = validate_data(self, X, dtype=np.float64, reset=False)
+        num_rows = len(X)
+        x = jnp.asarray(_pad_rows((X - self.x_mean_) / self.x_scale_), jnp.float32)
+        for stage in self.model_.staged(x):
+            prediction = np.asarray(stage[:num_rows], np.float64) * self.y_scale_ + self.y_mean_
+            yield prediction[:, 0] if self._y_is_flat else prediction
+
+    @property
+    def n_grades_(self) -> int:
+        return len(self.model_.grades)
+
+    @property
+    def n_iter_(self) -> int:
+        """Steps taken, over all grades."""
+        return sum(record.num_steps for record in self.records_)
+
+    @property
+    def loss_curve_(self) -> np.ndarray:
+        """Training loss at the recorded steps of all grades, half a mean square of the standardised targets."""
+        return np.concatenate([record.train_loss for record in self.records_])
+
+    @property
+    def validation_curve_(self) -> np.ndarray | None:
+        """The same for the validation rows; None without ``early_stopping``."""
+        curves = [record.validation_loss for record in self.records_]
+        return None if any(curve is None for curve in curves) else np.concatenate(curves)
+
+    def save(self, path: str | os.PathLike) -> None:
+        """Write the fitted estimator as data (safetensors and JSON); ``load_estimator`` reads it."""
+        check_is_fitted(self, "model_")
+        parameters = self.get_params()
+        for name, value in parameters.items():
+            if not isinstance(value, (str, int, float, bool, list, tuple, type(None))) or hasattr(value, "_fields"):
+                raise ValueError(f"only plain values can be saved; {name} is {value!r}")
+        arrays, networks = model_to_arrays(self.model_)
+        arrays |= {name: getattr(self, name) for name in _SCALES}
+        of_records, ends = records_to_arrays(self.records_)
+        arrays |= of_records
+        description = {
+            "class": type(self).__name__,
+            "parameters": parameters,
+            "model": networks,
+            "records": ends,
+            "features": self.n_features_in_,
+            "feature_names": list(getattr(self, "feature_names_in_", [])),
+            "y_is_flat": self._y_is_flat,
+            "seed": self._seed,
+        }
+        write_arrays(path, "estimator", arrays, description)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike):
+        """Read an estimator of this class; see ``load_estimator`` for one of any class."""
+        estimator = load_estimator(path)
+        if not isinstance(estimator, cls):
+            raise ValueError(f"{path} holds a {type(estimator).__name__}, not a {cls.__name__}")
+        return estimator
+
+
+_SCALES = ("x_mean_", "x_scale_", "y_mean_", "y_scale_")
+
+
+class MultiGradeRegressor(_GradedRegressor):
+    """Multi-grade deep learning (MGDL): shallow networks, each fitted to what the earlier ones leave over.
+
+    Parameters
+    ----------
+    n_grades : number of grades.
+    hidden_layer_sizes : widths of the hidden layers of each grade, or a list of such tuples, one per grade.
+    activation : one of relu, tanh, softplus, gelu, sine, gauss, or a list of one per grade.
+    solver : gd, momentum, adam, muon or lbfgs.
+    learning_rate : a number (the peak of a warm-up and cosine schedule for adam, muon and momentum; constant for gd),
+        an optax schedule, or None for the solver's default.
+    alpha : weight decay, alpha/2 times the sum of squared weights in the loss of standardised targets.
+    max_iter : steps per grade.
+    batch_size : rows per step; "auto" takes all up to 4096 rows and 1024 random ones beyond, None takes all.
+    residual_scaling : divide the residual of each grade by its root mean square.
+    standardize : shift and scale inputs and targets to mean 0 and standard deviation 1.
+    early_stopping : hold out ``validation_fraction`` of the rows, end a grade after ``n_iter_no_change`` records
+        (max_iter / 100 steps each) without a relative improvement of ``tol``, and keep its best parameters.
+    warm_start : a further ``fit`` with a larger ``n_grades`` adds grades to those fitted before.
+    """
+
+    _parameter_constraints: dict = {  # noqa: RUF012
+        **_GradedRegressor._parameter_constraints,
+        "n_grades": [Interval(numbers.Integral, 1, None, closed="left")],
+        "hidden_layer_sizes": ["array-like"],
+        "residual_scaling": ["boolean"],
+        "warm_start": ["boolean"],
+    }
+
+    def __init__(
+        self,
+        n_grades=3,
+        hidden_layer_sizes=(64, 64),
+        *,
+        activation="relu",
+        solver="muon",
+        learning_rate=None,
+        alpha=1e-3,
+        max_iter=300,
+        batch_size="auto",
+        residual_scaling=True,
+        standardize=True,
+        early_stopping=False,
+        validation_fraction=0.1,
+        n_iter_no_change=20,
+        tol=1e-4,
+        warm_start=False,
+        random_state=None,
+        verbose=0,
+    ):
+        self.n_grades = n_grades
+        self.hidden_layer_sizes = hidden_layer_sizes
+        self.activation = activation
+        self.solver = solver
+        self.learning_rate = learning_rate
+        self.alpha = alpha
+        self.max_iter = max_iter
+        self.batch_size = batch_size
+        self.residual_scaling = residual_scaling
+        self.standardize = standardize
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.tol = tol
+        self.warm_start = warm_start
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def _structure(self, n_inputs: int, n_outputs: int) -> structures.Structure:
+        sizes = list(self.hidden_layer_sizes)
+        per_grade = sizes if sizes and np.ndim(sizes[0]) else [tuple(sizes)] * self.n_grades
+        if len(per_grade) != self.n_grades:
+            raise ValueError(
+                f"hidden_layer_sizes must be one tuple of widths or one per grade ({self.n_grades}); got {sizes!r}"
+            )
+        return structures.graded(
+            n_inputs, [_widths(layers) for layers in per_grade], n_outputs, activation=self.activation
+        )
+
+
+class SingleGradeRegressor(_GradedRegressor):
+    """Standard deep learning (SGDL): one network, trained at once. Parameters as in ``MultiGradeRegressor``."""
+
+    _parameter_constraints: dict = {  # noqa: RUF012
+        **_GradedRegressor._parameter_constraints,
+        "hidden_layer_sizes": ["array-like"],
+    }
+
+    def __init__(
+        self,
+        hidden_layer_sizes=(64, 64, 64, 64, 64, 64),
+        *,
+        activation="relu",
+        solver="muon",
+        learning_rate=None,
+        alpha=1e-3,
+        max_iter=900,
+        batch_size="auto",
+        standardize=True,
+        early_stopping=False,
+        validation_fraction=0.1,
+        n_iter_no_change=20,
+        tol=1e-4,
+        random_state=None,
+        verbose=0,
+    ):
+        self.hidden_layer_sizes = hidden_layer_sizes
+        self.activation = activation
+        self.solver = solver
+        self.learning_rate = learning_rate
+        self.alpha = alpha
+        self.max_iter = max_iter
+        self.batch_size = batch_size
+        self.standardize = standardize
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.tol = tol
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def _structure(self, n_inputs: int, n_outputs: int) -> structures.Structure:
+        return structures.graded(n_inputs, [_widths(self.hidden_layer_sizes)], n_outputs, activation=self.activation)
+
+
+class MultiScaleRegressor(_GradedRegressor):
+    """Multi-scale deep learning (MSDL): sub-networks on the input times each of ``scales``, outputs summed.
+
+    ``hidden_layer_sizes`` are the widths of each sub-network; other parameters as in ``MultiGradeRegressor``.
+    """
+
+    _parameter_constraints: dict = {  # noqa: RUF012
+        **_GradedRegressor._parameter_constraints,
+        "hidden_layer_sizes": ["array-like"],
+        "scales": ["array-like"],
+    }
+
+    def __init__(
+        self,
+        hidden_layer_sizes=(32, 32, 32),
+        *,
+        scales=(1.0, 2.0, 4.0, 8.0),
+        activation="relu",
+        solver="muon",
+        learning_rate=None,
+        alpha=1e-3,
+        max_iter=900,
+        batch_size="auto",
+        standardize=True,
+        early_stopping=False,
+        validation_fraction=0.1,
+        n_iter_no_change=20,
+        tol=1e-4,
+        random_state=None,
+        verbose=0,
+    ):
+        self.hidden_layer_sizes = hidden_layer_sizes
+        self.scales = scales
+        self.activation = activation
+        self.solver = solver
+        self.learning_rate = learning_rate
+        self.alpha = alpha
+        self.max_iter = max_iter
+        self.batch_size = batch_size
+        self.standardize = standardize
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.tol = tol
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def _structure(self, n_inputs: int, n_outputs: int) -> structures.Structure:
+        widths = (n_inputs, *_widths(self.hidden_layer_sizes), n_outputs)
+        scales = tuple(float(scale) for scale in self.scales)
+        return (MultiScaleNetwork(Network(widths, self.activation), scales),)
+
+
+def load_estimator(path: str | os.PathLike) -> _GradedRegressor:
+    """Read what an estimator's ``save`` wrote."""
+    arrays, description, _ = read_arrays(path, "estimator")
+    classes = {c.__name__: c for c in (MultiGradeRegressor, SingleGradeRegressor, MultiScaleRegressor)}
+    if description.get("class") not in classes:
+        raise ValueError(f"{path} holds an unknown estimator {description.get('class')!r}")
+    estimator = classes[description["class"]](**description["parameters"])
+    estimator.model_ = model_from_arrays(arrays, description["model"])
+    for name in _SCALES:
+        setattr(estimator, name, arrays[name])
+    estimator.records_ = records_from_arrays(arrays, description["records"])
+    estimator.n_features_in_ = description["features"]
+    if description["feature_names"]:
+        estimator.feature_names_in_ = np.array(description["feature_names"], dtype=object)
+    estimator._y_is_flat, estimator._seed = description["y_is_flat"], description["seed"]
+    return estimator
+
+
+def _widths(layers) -> tuple[int, ...]:
+    widths = tuple(layers)
+    if not widths or any(not isinstance(w, numbers.Integral) or w < 1 for w in widths):
+        raise ValueError(f"hidden_layer_sizes must hold positive integers; got {layers!r}")
+    return tuple(int(w) for w in widths)
+
+
+def _merged(X, targets, weights):
+    """Equal rows as one row with the sum of their weights, in sorted order; rows of weight 0 are dropped.
+
+    The objective is the same, and a fit then depends neither on the order of the rows nor on whether a row is
+    repeated or weighted, to the last bit.
+    """
+    table = np.hstack([X, targets])[weights > 0]
+    rows, inverse = np.unique(table, axis=0, return_inverse=True)
+    summed = np.bincount(inverse.ravel(), weights[weights > 0], minlength=len(rows))
+    return rows[:, : X.shape[1]], rows[:, X.shape[1] :], summed
+
+
+def _pad_rows(array: np.ndarray) -> np.ndarray:
+    """Zero rows up to the next of ROW_SIZES, beyond the last to the next multiple of it."""
+    num_rows = len(array)
+    size = next((s for s in ROW_SIZES if num_rows <= s), -(-num_rows // ROW_SIZES[-1]) * ROW_SIZES[-1])
+    return np.pad(array, [(0, size - num_rows)] + [(0, 0)] * (array.ndim - 1))
+
+
+def _padded(X, targets, weights):
+    return _pad_rows(X), _pad_rows(targets), _pad_rows(weights)
+
+
+def _progress(verbose, num_grades: int) -> tuple:
+    if not verbose:
+        return ()
+    from .progress import ProgressObserver
+
+    return (ProgressObserver(num_grades),)
