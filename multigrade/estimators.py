@@ -48,6 +48,10 @@ class _GradedRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         "verbose": ["verbose"],
     }
 
+    # Column names of a table, kept in saved files for the command line.
+    input_names: list[str] | None = None
+    target_names: list[str] | None = None
+
     def _structure(self, n_inputs: int, n_outputs: int) -> structures.Structure:
         raise NotImplementedError
 
@@ -188,6 +192,8 @@ class _GradedRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
             "features": self.n_features_in_,
             "feature_names": list(getattr(self, "feature_names_in_", [])),
             "y_is_flat": self._y_is_flat,
+            "input_names": self.input_names,
+            "target_names": self.target_names,
             "seed": self._seed,
         }
         write_arrays(path, "estimator", arrays, description)
@@ -396,6 +402,7 @@ def load_estimator(path: str | os.PathLike) -> _GradedRegressor:
     estimator.n_features_in_ = description["features"]
     if description["feature_names"]:
         estimator.feature_names_in_ = np.array(description["feature_names"], dtype=object)
+    estimator.input_names, estimator.target_names = description["input_names"], description["target_names"]
     estimator._y_is_flat, estimator._seed = description["y_is_flat"], description["seed"]
     return estimator
 

@@ -1,0 +1,37 @@
+# Every target creates what it needs in .venv; nothing else on the machine is touched.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: demo test test-all check bench clean
+
+$(VENV)/run: pyproject.toml
+	$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11) and 'multigrade needs Python 3.11 or newer')"
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --editable .
+	touch $@
+
+$(VENV)/dev: $(VENV)/run
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	touch $@
+
+demo: $(VENV)/run   ## fit the paper's first function both ways, about a minute
+	$(BIN)/multigrade demo
+
+test: $(VENV)/dev   ## the tests
+	$(BIN)/python -m pytest -m "not slow"
+
+test-all: $(VENV)/dev   ## the tests and the long checks
+	$(BIN)/python -m pytest
+
+check: $(VENV)/dev   ## format, lint, types
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/pyright
+
+bench: $(VENV)/dev   ## measurements, each against its rival in one run
+	$(BIN)/python -m benchmarks
+
+clean:
+	rm -rf $(VENV)

@@ -1,0 +1,54 @@
+"""The command line. Registers the commands and turns a caller's mistake into one line and exit code 2."""
+
+import sys
+from typing import Annotated
+
+import typer
+
+from .commands import demo, table
+from .version import __version__
+
+app = typer.Typer(
+    help="Multi-grade deep learning: fit functions and tables, restore images, look inside training.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("demo")(demo.demo)
+app.command("fit")(table.fit)
+app.command("predict")(table.predict)
+
+
+def _version(value: bool) -> None:
+    if value:
+        typer.echo(f"multigrade {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show the full traceback of an error.")] = False,
+) -> None:
+    pass
+
+
+def main() -> None:
+    """Entry point: errors of use become one line on standard error and exit code 2; --debug shows where they rose."""
+    try:
+        app()
+    except (ValueError, TypeError, OSError) as error:
+        if "--debug" in sys.argv:
+            raise
+        message = " ".join(str(error).split())
+        print(f"multigrade: {message}", file=sys.stderr)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        print("multigrade: interrupted", file=sys.stderr)
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    main()

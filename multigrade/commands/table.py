@@ -1,0 +1,103 @@
+"""``multigrade fit`` and ``multigrade predict``: tables in, model and predictions out."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
+
+
+def fit(
+    data: Annotated[Path, typer.Argument(help="CSV with a header, or NPZ with arrays X and y.")],
+    target: Annotated[str, typer.Option(help="Column to predict; several separated by commas.")] = "y",
+    model: Annotated[Path, typer.Option(help="Where to write the fitted model.")] = Path("model.safetensors"),
+    method: Annotated[str, typer.Option(help="mgdl, sgdl or msdl.")] = "mgdl",
+    grades: Annotated[int, typer.Option(help="Number of grades (mgdl).")] = 3,
+    width: Annotated[int, typer.Option(help="Neurons per hidden layer.")] = 64,
+    layers: Annotated[int, typer.Option(help="Hidden layers per grade (mgdl), or in all.")] = 2,
+    steps: Annotated[int, typer.Option(help="Steps per grade.")] = 300,
+    solver: Annotated[str, typer.Option(help="gd, momentum, adam, muon or lbfgs.")] = "muon",
+    learning_rate: Annotated[float | None, typer.Option(help="Peak rate; the solver's default if not given.")] = None,
+    early_stopping: Annotated[bool, typer.Option(help="Hold out a tenth of the rows and stop on them.")] = False,
+    seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
+    quiet: Quiet = False,
+) -> None:
+    """Fit a table: multigrade fit data.csv --target y --model m.safetensors
+
+    An interrupted fit continues where it was when the same command is run again.
+    """
+    from ..tables import check_output, read_table, split_target
+
+    check_output(model, (".safetensors",))
+    inputs, targets = split_target(read_table(data), target)
+    estimator = _estimator(
+        method, grades, (width,) * layers, max_iter=steps, solver=solver, learning_rate=learning_rate,
+        early_stopping=early_stopping, random_state=seed,
+    )  # fmt: skip
+    checkpoint = model.with_suffix(".checkpoint")
+    from ..progress import ProgressObserver
+
+    with ProgressObserver(grades if method == "mgdl" else 1) as progress:
+        estimator.fit(inputs.values, targets, observers=() if quiet else (progress,), checkpoint=checkpoint)
+    estimator.target_names = [name.strip() for name in target.split(",")]
+    estimator.input_names = list(inputs.columns)
+    estimator.save(model)
+    checkpoint.unlink(missing_ok=True)
+    if not quiet:
+        _print_fit(estimator, inputs.values, targets, model)
+
+
+def _estimator(method: str, grades: int, hidden: tuple[int, ...], **parameters):
+    from .. import estimators
+
+    if method == "mgdl":
+        return estimators.MultiGradeRegressor(grades, hidden, **parameters)
+    single = {"sgdl": estimators.SingleGradeRegressor, "msdl": estimators.MultiScaleRegressor}
+    if method not in single:
+        raise ValueError(f"--method must be one of mgdl, sgdl, msdl; got {method!r}")
+    return single[method](hidden, **parameters)
+
+
+def _print_fit(estimator, inputs, targets, path: Path) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from sklearn.metrics import r2_score
+
+    table = Table("grade", "R2 on the training rows", "loss", "steps", "seconds", "outcome")
+    stages = estimator.staged_predict(inputs)
+    for index, (record, stage) in enumerate(zip(estimator.records_, stages, strict=True)):
+        table.add_row(
+            str(index + 1), f"{r2_score(targets, stage):.4f}", f"{record.train_loss[-1]:.3g}", str(record.num_steps),
+            f"{record.seconds:.1f}", record.outcome,
+        )  # fmt: skip
+    console = Console()
+    console.print(table)
+    console.print(f"model written to {path}", soft_wrap=True)
+
+
+def predict(
+    model: Annotated[Path, typer.Argument(help="A model written by multigrade fit.")],
+    data: Annotated[Path, typer.Argument(help="CSV or NPZ with the columns the model was fitted on.")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="Where to write the predictions (.csv or .npz).")],
+    quiet: Quiet = False,
+) -> None:
+    """Predict: multigrade predict m.safetensors new.csv -o out.csv"""
+    from ..tables import check_output, read_table, write_predictions
+
+    check_output(output, (".csv", ".npz"))
+    if output.exists() and output.samefile(data):
+        raise ValueError(f"the output {output} is the input; choose another name")
+    table = read_table(data)
+    from ..estimators import load_estimator
+
+    estimator = load_estimator(model)
+    names = estimator.input_names or [f"x{i}" for i in range(estimator.n_features_in_)]
+    missing = [name for name in names if name not in table.columns]
+    if missing:
+        raise ValueError(f"{data} lacks the column {missing[0]!r} that the model was fitted on")
+    inputs = table.values[:, [table.columns.index(name) for name in names]]
+    prediction = estimator.predict(inputs)
+    write_predictions(output, estimator.target_names or ["y"], prediction)
+    if not quiet:
+        print(f"{len(prediction)} predictions written to {output}")

@@ -1,0 +1,163 @@
+"""The dual of the convex program, and a certificate for any of its points.
+
+With n(lambda) = max_i max(||Pi_{K_i}(X'D_i lambda)||, ||Pi_{K_i}(-X'D_i lambda)||) the dual of the program is
+
+    p* = max lambda'e - 1/2 ||lambda||^2    s.t. n(lambda) <= beta.
+
+The residual r = e - prediction of any point gives the dual point t r with the best |t| <= beta / n(r), hence a
+lower bound on p* and a gap; at the optimum lambda = r and the gap is 0. Over all patterns n(lambda) is the maximum
+of |lambda'(Xw)_+| over unit w. Where they are too many to go through, ``full_dual_norm`` bounds that maximum from
+above, so that a bound for every network of any width comes with every solution; it is honest, and usually weak.
+"""
+
+import dataclasses
+import enum
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from scipy.optimize import minimize_scalar
+
+from . import cones
+from .program import ConvexProgram, objective, predict, reduced
+
+CHUNK = 2048  # cones projected at a time
+
+
+class Outcome(enum.Enum):
+    """How a solve ended; the value is a sentence that says so."""
+
+    CONVERGED = "The duality gap is within the tolerance."
+    ITERATION_LIMIT = "The iteration limit came first; the gap says how far from the optimum. Allow more iterations."
+    RELAXED = "The point solves the relaxation without cones; its gap is measured in the program with cones."
+    NO_VIOLATION_FOUND = "The gap is within the tolerance on the patterns used, and a search found none to add."
+    ROUND_LIMIT = "The search still found patterns to add when the rounds ran out. Allow more rounds."
+
+
+@dataclasses.dataclass(frozen=True)
+class Certificate:
+    """Proof of how good a point is: dual_bound <= p* <= objective.
+
+    ``dual_bound`` is for the program over its own patterns. ``full_dual_bound`` holds for all patterns, hence for
+    every network of any width; it equals ``dual_bound`` if ``is_full`` and is usually far weaker if not.
+    """
+
+    objective: float
+    dual_bound: float
+    full_dual_bound: float
+    num_patterns: int
+    is_full: bool
+    iterations: int
+    outcome: Outcome
+
+    @property
+    def relative_gap(self) -> float:
+        """(objective - dual bound) / objective."""
+        return _relative(self.objective, self.dual_bound)
+
+    @property
+    def full_relative_gap(self) -> float:
+        """(objective - full dual bound) / objective: no network of any width is better by more than this."""
+        return _relative(self.objective, self.full_dual_bound)
+
+    def __str__(self) -> str:
+        scope = "all" if self.is_full else "sampled"
+        text = f"objective {self.objective:.6g}, gap {self.relative_gap:.1e} over {self.num_patterns} {scope} patterns"
+        if not self.is_full:
+            text += f" ({self.full_relative_gap:.1e} over all)"
+        return f"{text}, {self.iterations} iterations. {self.outcome.value}"
+
+
+def _relative(objective: float, bound: float) -> float:
+    return max(objective - bound, 0.0) / objective if objective > 0 else 0.0
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class ConvexSolution:
+    """A point of a program and the proof of how good it is."""
+
+    program: ConvexProgram
+    weights: np.ndarray  # (outputs, 2, P, d)
+    certificate: Certificate
+
+
+def certify(program: ConvexProgram, weights: np.ndarray, *, iterations: int, outcome: Outcome) -> ConvexSolution:
+    """The point with its objective and dual bounds."""
+    bound, full_bound = dual_bounds(program, weights)
+    certificate = Certificate(
+        objective(program, weights), bound, full_bound, program.num_patterns, program.is_full, iterations, outcome
+    )
+    return ConvexSolution(program, weights, certificate)
+
+
+def dual_norms(program: ConvexProgram, dual: np.ndarray) -> np.ndarray:
+    """||Pi_{K_i}(+-X'D_i lambda)||, (2, P) for one output's lambda (N,): exact, and rounded upwards if at all."""
+    with jax.enable_x64(True):
+        features, directions, _ = reduced(program)
+        parts = []
+        for first in range(0, program.num_patterns, CHUNK):
+            chunk = program.patterns[first : first + CHUNK]
+            padded = np.pad(chunk, ((0, min(CHUNK, program.num_patterns) - len(chunk)), (0, 0)))
+            parts.append(np.asarray(_chunk_norms(padded, features, directions, dual))[:, : len(chunk)])
+    return np.concatenate(parts, axis=1)
+
+
+def full_dual_norm(program: ConvexProgram, dual: np.ndarray) -> float:
+    """An upper bound on max over unit w of |lambda'(Xw)_+|, without patterns.
+
+    As (t)_+ = (t + |t|) / 2, lambda'(Xw)_+ <= 1/2 ||X'lambda|| + 1/2 sum_n lambda_n |x_n'w|. In the sum, for any
+    c > 0, |t| <= t^2 / 2c + c / 2 where lambda_n > 0, and |t| >= t^2 / ||x_n|| where lambda_n < 0, which leaves the
+    largest eigenvalue of a d x d matrix; the best c is searched for, and every c gives a bound.
+    """
+    return max(_one_sided_norm(program.inputs, dual), _one_sided_norm(program.inputs, -dual))
+
+
+def _one_sided_norm(inputs: np.ndarray, dual: np.ndarray) -> float:
+    norms = np.linalg.norm(inputs, axis=1)
+    gain, loss = np.maximum(dual, 0.0), np.maximum(-dual, 0.0)
+    upper = inputs.T @ (gain[:, None] * inputs)
+    lower = inputs.T @ (np.divide(loss, norms, out=np.zeros_like(loss), where=norms > 0)[:, None] * inputs)
+
+    def bound(log_width: float) -> float:
+        width = np.exp(log_width)
+        return np.linalg.eigvalsh(upper / (2 * width) - lower)[-1] + width / 2 * gain.sum()
+
+    centre = np.log(max(norms.max(), 1e-300))
+    best = float(minimize_scalar(bound, bounds=(centre - 10, centre + 1), method="bounded").fun)
+    return 0.5 * float(np.linalg.norm(inputs.T @ dual)) + 0.5 * max(best, 0.0)
+
+
+def dual_bounds(program: ConvexProgram, weights: np.ndarray) -> tuple[float, float]:
+    """Lower bounds on p* from the residuals of a point: over the program's patterns, and over all."""
+    residuals = program.targets - predict(program, weights)
+    bound = full_bound = 0.0
+    for residual, target in zip(residuals.T, program.targets.T, strict=True):
+        norm = float(dual_norms(program, residual).max())
+        full_norm = norm if program.is_full else full_dual_norm(program, residual)
+        bound += scaled_dual_value(residual, target, norm, program.regularisation)
+        full_bound += scaled_dual_value(residual, target, full_norm, program.regularisation)
+    return bound, full_bound
+
+
+def scaled_dual_value(residual: np.ndarray, target: np.ndarray, norm: float, regularisation: float) -> float:
+    """max over |t| <= beta / n(r) of the dual objective at t r."""
+    square = residual @ residual
+    if square == 0:
+        return 0.0
+    limit = regularisation / norm if norm > 0 else np.inf
+    scale = np.clip(target @ residual / square, -limit, limit)
+    return float(scale * (target @ residual) - 0.5 * scale**2 * square)
+
+
+def largest_regularisation(program: ConvexProgram) -> float:
+    """n(E), the beta from which on the optimal network is 0."""
+    return max(float(dual_norms(program, target).max()) for target in program.targets.T)
+
+
+@jax.jit
+def _chunk_norms(patterns, features, directions, dual):
+    gradients = (patterns * dual) @ features
+    both = jnp.concatenate([gradients, -gradients])
+    start = cones.empty_active_set(len(both), *features.shape)
+    projected, _ = cones.project(both, jnp.concatenate([patterns, patterns]), directions, start)
+    return jnp.linalg.norm(projected, axis=1).reshape(2, -1)

@@ -1,0 +1,48 @@
+"""The convex program through cvxpy with Clarabel, an interior-point method: the reference for small programs."""
+
+import numpy as np
+from scipy import sparse
+
+from .certificate import ConvexSolution, Outcome, certify
+from .program import ConvexProgram, reduced
+
+
+def solve_exact(program: ConvexProgram, *, tolerance: float = 1e-9) -> ConvexSolution:
+    """The optimum by cvxpy and Clarabel, asked for gaps and residuals of ``tolerance``.
+
+    Forms N x 2Pr and 2PN x 2Pr matrices: for programs up to some hundred patterns. Needs ``multigrade[convex]``.
+    """
+    features, _, basis = reduced(program)
+    weights, iterations, is_solved = np.zeros(program.point_shape), 0, True
+    for k, target in enumerate(program.targets.T):
+        point, count, status = _solve_output(program, features, target, tolerance)
+        weights[k] = point @ basis.T
+        iterations, is_solved = iterations + count, is_solved and status == "optimal"
+    outcome = Outcome.CONVERGED if is_solved else Outcome.ITERATION_LIMIT
+    return certify(program, weights, iterations=iterations, outcome=outcome)
+
+
+def _solve_output(program: ConvexProgram, features: np.ndarray, target: np.ndarray, tolerance: float):
+    cvxpy = _cvxpy()
+    num_patterns, rank = program.num_patterns, features.shape[1]
+    fit = np.concatenate([mask[:, None] * features for mask in program.patterns], axis=1)
+    signs = np.where(program.patterns, 1.0, -1.0)
+    cone = sparse.block_diag([sign[:, None] * features for sign in signs], format="csr")
+    u, v = cvxpy.Variable(num_patterns * rank), cvxpy.Variable(num_patterns * rank)
+    norms = [cvxpy.norm(cvxpy.reshape(x, (num_patterns, rank), order="C"), 2, axis=1) for x in (u, v)]
+    loss = 0.5 * cvxpy.sum_squares(fit @ (u - v) - target)
+    penalty = program.regularisation * (cvxpy.sum(norms[0]) + cvxpy.sum(norms[1]))
+    problem = cvxpy.Problem(cvxpy.Minimize(loss + penalty), [cone @ u >= 0, cone @ v >= 0])
+    problem.solve(solver=cvxpy.CLARABEL, tol_gap_abs=tolerance, tol_gap_rel=tolerance, tol_feas=tolerance)
+    if u.value is None or v.value is None:
+        raise RuntimeError(f"Clarabel returned no point; its status is {problem.status!r}")
+    point = np.stack([u.value, v.value]).reshape(2, num_patterns, rank)
+    return point, problem.solver_stats.num_iters, problem.status
+
+
+def _cvxpy():
+    try:
+        import cvxpy
+    except ImportError as error:
+        raise ImportError("solve_exact needs cvxpy and clarabel: pip install 'multigrade[convex]'") from error
+    return cvxpy

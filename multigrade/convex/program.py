@@ -1,0 +1,149 @@
+"""The convex program of a two-layer ReLU grade: variables, objective, constraints.
+
+Over patterns D_1, ..., D_P and with cones K_i = {u : (2D_i - I)Xu >= 0}, the paper's (finite-convex problem) is
+
+    p* = min 1/2 ||sum_i D_i X (u_i - v_i) - e||^2 + beta sum_i (||u_i|| + ||v_i||)    s.t. u_i, v_i in K_i,
+
+where beta > 0. Over all patterns, p* is the optimum of the network's own, non-convex problem (Theorem 3).
+
+Several outputs: one such program for each column of E, over the same patterns; each neuron feeds one output.
+Together they equal the non-convex problem
+
+    min 1/2 ||(XW)_+ A - E||_F^2 + beta/2 sum_j (||w_j||^2 + ||a_j||_1^2),
+
+a_j the weights from neuron j to the outputs: a neuron that feeds two outputs splits into two that feed one each,
+at the same cost ||w_j|| |a_jk|. For one output this is the paper's problem. (With ||a_j||_2 instead, the convex
+form needs a norm over matrices that is hard to evaluate; our optimum bounds that one from above.)
+
+Sample weights s_n multiply the squared errors. As sqrt(s) (x'w)_+ = (sqrt(s) x'w)_+, they scale the rows of X and
+E; rows of weight 0 are left out. The bias is a column of ones appended to X, so it is part of w and regularised.
+"""
+
+import dataclasses
+
+import numpy as np
+
+from .arrangements import bound_patterns, enumerate_patterns, row_space, sample_patterns
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class ConvexProgram:
+    """X, E, beta and the patterns; a point is an array of weights (outputs, 2, P, d), u at [k, 0], v at [k, 1]."""
+
+    inputs: np.ndarray  # X, (N, d): bias column appended, rows scaled by the root of their sample weight
+    targets: np.ndarray  # E, (N, outputs), scaled likewise
+    patterns: np.ndarray  # (P, N), boolean
+    regularisation: float  # beta > 0
+    is_full: bool  # the patterns are all there are, so that p* is the network's own optimum
+    has_bias: bool  # the last column of X is the bias
+
+    @property
+    def num_patterns(self) -> int:
+        return len(self.patterns)
+
+    @property
+    def point_shape(self) -> tuple[int, int, int, int]:
+        return (self.targets.shape[1], 2, self.num_patterns, self.inputs.shape[1])
+
+    def with_regularisation(self, regularisation: float) -> "ConvexProgram":
+        check_positive("regularisation", regularisation)
+        return dataclasses.replace(self, regularisation=float(regularisation))
+
+
+def convex_program(
+    inputs,
+    targets,
+    *,
+    regularisation: float,
+    sample_weight=None,
+    has_bias: bool = True,
+    patterns: np.ndarray | None = None,
+    max_patterns: int = 10_000,
+    num_samples: int = 1_000,
+    seed: int = 0,
+) -> ConvexProgram:
+    """The program of data (inputs, targets) with weight decay ``regularisation`` = beta > 0.
+
+    Patterns are all of them where there are at most ``max_patterns`` (then ``is_full``), otherwise ``num_samples``
+    random ones; or those given, boolean (P, N), one column for each point.
+    """
+    features, target, weight = _checked(inputs, targets, sample_weight)
+    check_positive("regularisation", regularisation)
+    if has_bias:
+        features = np.column_stack([features, np.ones(len(features))])
+    is_used = weight > 0
+    scale = np.sqrt(weight[is_used])[:, None]
+    features, target = features[is_used] * scale, target[is_used] * scale
+    if patterns is not None:
+        chosen, is_full = _given_patterns(patterns, is_used), False
+    elif bound_patterns(features) <= max_patterns:
+        chosen, is_full = enumerate_patterns(features, max_patterns=max_patterns), True
+    else:
+        chosen, is_full = sample_patterns(features, num_samples, seed=seed), False
+    return ConvexProgram(features, target, chosen, float(regularisation), is_full, has_bias)
+
+
+def predict(program: ConvexProgram, weights: np.ndarray) -> np.ndarray:
+    """sum_i D_i X (u_i - v_i) for every output, (N, outputs)."""
+    difference = weights[:, 0] - weights[:, 1]
+    columns = []
+    for weight in difference:
+        is_used = np.any(weight != 0, axis=1)
+        columns.append(np.sum(program.patterns[is_used] * (weight[is_used] @ program.inputs.T), axis=0))
+    return np.stack(columns, axis=1)
+
+
+def objective(program: ConvexProgram, weights: np.ndarray) -> float:
+    """1/2 ||prediction - E||^2 + beta sum of norms."""
+    error = predict(program, weights) - program.targets
+    return float(0.5 * np.sum(error**2) + program.regularisation * np.linalg.norm(weights, axis=-1).sum())
+
+
+def cone_violation(program: ConvexProgram, weights: np.ndarray) -> float:
+    """The largest amount by which (2D_i - I)X u_i >= 0 fails, relative to the size of X u_i; 0 if feasible."""
+    *_, index, _ = used = np.nonzero(np.any(weights != 0, axis=-1)[..., None])
+    products = weights[used[:3]] @ program.inputs.T
+    signed = np.where(program.patterns[index], products, -products)
+    return float(max(0.0, -np.min(signed, initial=0.0)) / max(np.abs(products).max(initial=0.0), 1e-300))
+
+
+def reduced(program: ConvexProgram) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """XV in a basis V of the row space, its rows at unit length, and V."""
+    basis = row_space(program.inputs)
+    if not basis.size:  # X = 0: one direction, which does nothing, keeps shapes regular
+        basis = np.eye(program.inputs.shape[1])[:, :1]
+    features = program.inputs @ basis
+    norms = np.linalg.norm(features, axis=1, keepdims=True)
+    return features, np.divide(features, norms, out=np.zeros_like(features), where=norms > 0), basis
+
+
+def _checked(inputs, targets, sample_weight) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    features, target = np.asarray(inputs, float), np.asarray(targets, float)
+    if features.ndim != 2 or 0 in features.shape:
+        raise ValueError(f"inputs must have shape (points, features), both at least 1; got {features.shape}")
+    target = target[:, None] if target.ndim == 1 else target
+    if target.ndim != 2 or len(target) != len(features) or not target.shape[1]:
+        raise ValueError(f"targets must have one row for each of the {len(features)} inputs; got shape {target.shape}")
+    weight = np.ones(len(features)) if sample_weight is None else np.asarray(sample_weight, float)
+    if weight.shape != (len(features),):
+        raise ValueError(f"sample_weight must have shape ({len(features)},); got {weight.shape}")
+    for name, value in (("inputs", features), ("targets", target), ("sample_weight", weight)):
+        if not np.isfinite(value).all():
+            raise ValueError(f"{name} must be finite; got {np.sum(~np.isfinite(value))} values that are not")
+    if weight.min() < 0 or weight.max() == 0:
+        raise ValueError(f"sample_weight must be at least 0 and not all 0; got a minimum of {weight.min()}")
+    return features, target, weight
+
+
+def check_positive(name: str, value: float) -> None:
+    if not (np.isfinite(value) and value > 0):
+        raise ValueError(f"{name} must be a finite number above 0; got {value!r}")
+
+
+def _given_patterns(patterns: np.ndarray, is_used: np.ndarray) -> np.ndarray:
+    patterns = np.asarray(patterns)
+    if patterns.dtype != bool or patterns.ndim != 2 or patterns.shape[1] != len(is_used) or not len(patterns):
+        raise ValueError(
+            f"patterns must be boolean with shape (patterns, {len(is_used)}); got {patterns.dtype} {patterns.shape}"
+        )
+    return patterns[:, is_used]

@@ -1,0 +1,74 @@
+"""The density of the spectrum of H by stochastic Lanczos quadrature.
+
+For a random vector v with v_i = +-1, v' f(H) v / M estimates trace f(H) / M; m steps of Lanczos from v give the Gauss
+quadrature of v' f(H) v, exact for polynomials of degree 2m - 1. Averaged over probes, the nodes and weights are the
+spectral measure of H: its extremes, its bulk at zero, how much of it is negative.
+"""
+
+import dataclasses
+
+import numpy as np
+from scipy.linalg import eigh_tridiagonal
+
+from .products import HessianOperator, Loss
+
+
+@dataclasses.dataclass(frozen=True)
+class SpectralDensity:
+    """The spectral measure (1/M) sum_i delta(lambda_i) as nodes (probes, steps) and weights, which sum to 1."""
+
+    nodes: np.ndarray
+    weights: np.ndarray
+    num_parameters: int
+
+    def mean(self, function) -> float:
+        """Estimate of (1/M) trace f(H), for f on arrays."""
+        return float(np.sum(self.weights * function(self.nodes)))
+
+    def fraction_below(self, value: float) -> float:
+        """Estimated fraction of the eigenvalues below ``value``."""
+        return self.mean(lambda nodes: nodes < value)
+
+    def density(self, grid: np.ndarray, width: float) -> np.ndarray:
+        """The measure smoothed by a Gaussian of standard deviation ``width``, at the points of ``grid``."""
+        if not width > 0:
+            raise ValueError(f"width must be positive; got {width!r}")
+        distance = (np.asarray(grid, np.float64)[:, None] - self.nodes.reshape(-1)) / width
+        kernel = np.exp(-(distance**2) / 2) / (width * np.sqrt(2 * np.pi))
+        return kernel @ self.weights.reshape(-1)
+
+
+def spectral_density(
+    loss: Loss, params, *, num_probes: int = 10, num_steps: int = 60, seed: int = 0
+) -> SpectralDensity:
+    """The spectral measure of H from ``num_probes`` random vectors and ``num_steps`` products for each."""
+    for name, value in (("num_probes", num_probes), ("num_steps", num_steps)):
+        if value < 1:
+            raise ValueError(f"{name} must be at least 1; got {value!r}")
+    operator, random = HessianOperator(loss, params), np.random.default_rng(seed)
+    steps = min(num_steps, operator.size)
+    nodes, weights = np.zeros((num_probes, steps)), np.zeros((num_probes, steps))
+    for probe in range(num_probes):
+        values, heights = _gauss_quadrature(operator, random.choice([-1.0, 1.0], operator.size), steps)
+        nodes[probe, : len(values)], weights[probe, : len(values)] = values, heights
+    return SpectralDensity(nodes, weights / num_probes, operator.size)
+
+
+def _gauss_quadrature(operator, v, num_steps):
+    """Nodes and weights of Lanczos from v, orthogonalised against all earlier vectors."""
+    basis = np.zeros((num_steps, len(v)))
+    basis[0] = v / np.linalg.norm(v)
+    diagonal, off_diagonal = [], []
+    for step in range(num_steps):
+        image = operator(basis[step])
+        diagonal.append(basis[step] @ image)
+        for _ in range(2):  # twice is enough
+            image -= basis[: step + 1].T @ (basis[: step + 1] @ image)
+        norm = np.linalg.norm(image)
+        scale = np.max(np.abs(diagonal)) + np.max(off_diagonal, initial=0.0)
+        if step + 1 == num_steps or norm <= 1e-12 * scale:  # v lies in an invariant subspace: the quadrature is exact
+            break
+        off_diagonal.append(norm)
+        basis[step + 1] = image / norm
+    values, vectors = eigh_tridiagonal(np.array(diagonal), np.array(off_diagonal))
+    return values, vectors[0] ** 2

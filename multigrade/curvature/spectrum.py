@@ -1,0 +1,270 @@
+"""Eigenvalues of H and of the iteration matrix I - eta H, without ever forming either (Section 6).
+
+Extreme eigenvalues come from ARPACK (implicitly restarted Lanczos) over Hessian-vector products, both ends in one
+run; small problems are solved densely. Whatever did not converge is NaN, with a sentence that says so.
+"""
+
+import dataclasses
+import warnings
+from collections.abc import Mapping
+
+import jax
+import numpy as np
+from jax.tree_util import Partial
+from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
+
+from .products import HessianOperator, Loss, as_pytree, dense_hessian, num_parameters
+
+# Up to here a dense Hessian and eigh take less time than Lanczos, and see every copy of a repeated eigenvalue.
+DENSE_SIZE = 256
+BOTH, LARGEST = "both", "largest"
+START_NOISE = 0.01
+
+
+class NotConverged(UserWarning):
+    """A number could not be computed to its tolerance; NaN stands in its place."""
+
+
+@dataclasses.dataclass(frozen=True)
+class ExtremeEigenvalues:
+    """The smallest and the largest eigenvalues of H, each list from the outside in.
+
+    ``smallest_residuals`` and ``largest_residuals`` are ||H v - lambda v||: an eigenvalue of H lies within that
+    distance. Values that did not reach the tolerance are NaN; then ``converged`` is False and ``sentence`` says what
+    to do. ``vectors`` (rows, one per converged value) warm-start the next call along a trajectory.
+    """
+
+    smallest: np.ndarray
+    largest: np.ndarray
+    smallest_residuals: np.ndarray
+    largest_residuals: np.ndarray
+    converged: bool
+    sentence: str
+    num_products: int
+    vectors: np.ndarray = dataclasses.field(repr=False)
+
+    @property
+    def norm(self) -> float:
+        """||H||, the largest eigenvalue in absolute value."""
+        return float(max(abs(self.smallest[0]), abs(self.largest[0])))
+
+
+@dataclasses.dataclass(frozen=True)
+class IterationSpectrum:
+    """Eigenvalues 1 - eta lambda of the iteration matrix A = I - eta H, each list from the outside in.
+
+    Gradient descent contracts along an eigenvector whose eigenvalue is in (-1, 1), oscillates and grows below -1, and
+    drifts away from a saddle or a ridge above 1.
+    """
+
+    learning_rate: float
+    smallest: np.ndarray
+    largest: np.ndarray
+    hessian: ExtremeEigenvalues
+
+    @property
+    def norm(self) -> float:
+        """||I - eta H||, of which tau is the supremum over a trajectory."""
+        return float(max(abs(self.smallest[0]), abs(self.largest[0])))
+
+    @property
+    def is_oscillating(self) -> bool:
+        """Whether the smallest eigenvalue is at or below -1, that is eta >= 2 / lambda_max."""
+        return bool(self.smallest[0] <= -1)
+
+
+def extreme_eigenvalues(
+    loss: Loss,
+    params,
+    num: int = 10,
+    *,
+    tolerance: float = 1e-6,
+    start: np.ndarray | None = None,
+    num_lanczos: int | None = None,
+    max_restarts: int = 200,
+) -> ExtremeEigenvalues:
+    """The ``num`` smallest and ``num`` largest eigenvalues of H, with residuals at most ``tolerance`` ||H||.
+
+    The error of an eigenvalue is at most its residual, and about its square over the gap to the next: the default
+    gives ten digits or so. ``start`` takes the ``vectors`` of an earlier call. ``num_lanczos`` vectors of length M are
+    kept (three times the number of eigenvalues by default); ``max_restarts`` bounds the work.
+    """
+    _check(params, num, tolerance, max_restarts)
+    options = {"tolerance": tolerance, "num_lanczos": num_lanczos, "max_restarts": max_restarts}
+    return _extreme(loss, params, num, start=start, **options)
+
+
+def block_eigenvalues(loss: Loss, params, num: int = 10, *, depth: int = 1, **options) -> dict[str, ExtremeEigenvalues]:
+    """The extreme eigenvalues of the diagonal blocks of H, one block for each subtree at ``depth`` of the parameters.
+
+    By path in the parameters: for a network 1 gives its layers, 2 its weights and biases; for a list of grades 1 gives
+    the grades. Blocks with fewer than ``num`` parameters give all they have.
+    """
+    blocks = block_losses(loss, params, depth)
+    return {
+        name: extreme_eigenvalues(block_loss, leaves, min(num, num_parameters(leaves)), **options)
+        for name, (block_loss, leaves) in blocks.items()
+    }
+
+
+def iteration_spectrum(loss: Loss, params, learning_rate: float, num: int = 10, **options) -> IterationSpectrum:
+    """The extreme eigenvalues of I - eta H; ``options`` are those of ``extreme_eigenvalues``."""
+    return iteration_spectrum_of(extreme_eigenvalues(loss, params, num, **options), learning_rate)
+
+
+def iteration_spectrum_of(hessian: ExtremeEigenvalues, learning_rate: float) -> IterationSpectrum:
+    """The same from eigenvalues of H that are already there: lambda -> 1 - eta lambda turns the order round."""
+    if not learning_rate > 0:
+        raise ValueError(f"learning_rate must be positive; got {learning_rate!r}")
+    smallest, largest = 1 - learning_rate * hessian.largest, 1 - learning_rate * hessian.smallest
+    return IterationSpectrum(float(learning_rate), smallest, largest, hessian)
+
+
+def largest_eigenvalue(
+    loss: Loss, params, *, tolerance: float = 1e-6, start: np.ndarray | None = None
+) -> ExtremeEigenvalues:
+    """lambda_max of H alone, as ``ExtremeEigenvalues`` with one largest value and NaN for the smallest."""
+    _check(params, 1, tolerance, 1)
+    return _extreme(loss, params, 1, ends=LARGEST, tolerance=tolerance, start=start, num_lanczos=None, max_restarts=200)
+
+
+def sharpness(loss: Loss, params, *, tolerance: float = 1e-6) -> float:
+    """lambda_max, the largest eigenvalue of H; NaN and a ``NotConverged`` warning if it was not found."""
+    found = largest_eigenvalue(loss, params, tolerance=tolerance)
+    if not found.converged:
+        warnings.warn(found.sentence, NotConverged, stacklevel=2)
+    return float(found.largest[0])
+
+
+def _check(params, num, tolerance, max_restarts):
+    size = num_parameters(params)
+    if not 1 <= num <= size:
+        raise ValueError(f"num must be between 1 and the number of parameters ({size}); got {num!r}")
+    if not 0 < tolerance < 1:
+        raise ValueError(f"tolerance must be between 0 and 1; got {tolerance!r}")
+    if max_restarts < 1:
+        raise ValueError(f"max_restarts must be at least 1; got {max_restarts!r}")
+
+
+def _extreme(loss, params, num, *, ends=BOTH, tolerance, start, num_lanczos, max_restarts) -> ExtremeEigenvalues:
+    size = num_parameters(params)
+    if size <= max(DENSE_SIZE, 8 * num):
+        return _extreme_dense(loss, params, num, ends)
+    operator = HessianOperator(loss, params)
+    shift = _half_norm(operator)
+    shifted = _Shifted(operator, shift)
+
+    def lanczos(which, wanted, factor):
+        kept = min(size, factor * (num_lanczos or max(3 * wanted, 20)))
+        return _arpack(shifted, wanted, which, kept, start, maxiter=max_restarts, tol=tolerance / 10)
+
+    pairs, is_complete = lanczos("BE", 2 * num, 1) if ends == BOTH else lanczos("LA", num, 1)
+    low, high = (pairs[:num], pairs[num:]) if ends == BOTH else ([], pairs)
+    if not is_complete:  # once more, each end by itself and with twice the room
+        high, low = lanczos("LA", num, 2)[0], lanczos("SA", num, 2)[0] if ends == BOTH else []
+    scale = max([abs(value + shift) for value, _ in (*low, *high)], default=0.0)
+
+    def finish(pairs):
+        value, residual = np.full(num, np.nan), np.full(num, np.nan)
+        for i, (shifted_value, v) in enumerate(pairs):
+            residual[i] = np.linalg.norm(operator(v) - (shifted_value + shift) * v)
+            value[i] = shifted_value + shift if residual[i] <= tolerance * scale else np.nan
+        return value, residual
+
+    smallest, largest = finish(low), finish(high[::-1])
+    asked = np.concatenate([smallest[0], largest[0]]) if ends == BOTH else largest[0]
+    num_missing, num_asked = int(np.count_nonzero(np.isnan(asked))), len(asked)
+    sentence = f"{num_asked} eigenvalues converged after {operator.num_products} Hessian-vector products"
+    if num_missing:
+        sentence = (
+            f"{num_missing} of {num_asked} eigenvalues did not converge to {tolerance:g} ||H|| within "
+            f"{operator.num_products} Hessian-vector products and are NaN; raise num_lanczos or max_restarts, or "
+            "loosen tolerance"
+        )
+    vectors = np.array([v for _, v in (*low, *high)]).reshape(-1, size)
+    return ExtremeEigenvalues(
+        smallest[0], largest[0], smallest[1], largest[1], num_missing == 0, sentence, operator.num_products, vectors
+    )
+
+
+def _extreme_dense(loss, params, num, ends) -> ExtremeEigenvalues:
+    values, vectors = np.linalg.eigh(dense_hessian(loss, params))
+    smallest = values[:num] if ends == BOTH else np.full(num, np.nan)
+    sentence = f"all {len(values)} eigenvalues were computed from the dense Hessian"
+    # eigh is backward stable: its residuals are rounding, far below any tolerance worth asking for.
+    zero = np.zeros(num)
+    kept = np.concatenate([vectors[:, :num], vectors[:, -num:]], axis=1).T
+    return ExtremeEigenvalues(smallest, values[::-1][:num], zero, zero, True, sentence, len(values), kept)
+
+
+class _Shifted(LinearOperator):
+    """H - shift I, as scipy wants it."""
+
+    def __init__(self, operator: HessianOperator, shift: float):
+        super().__init__(np.float64, (operator.size, operator.size))
+        self.operator, self.shift = operator, shift
+
+    def _matvec(self, x):
+        x = x.reshape(-1)
+        return self.operator(x) - self.shift * x
+
+
+def _arpack(operator, wanted, which, num_lanczos, start, **options):
+    """Ascending (value, vector) pairs that ARPACK found, and whether these are all that were wanted."""
+    v0 = _start_vector(operator.shape[0], start)
+    try:
+        values, vectors = eigsh(operator, k=wanted, which=which, ncv=num_lanczos, v0=v0, **options)
+    except ArpackNoConvergence as failure:
+        values, vectors = failure.eigenvalues, failure.eigenvectors
+    order = np.argsort(values)
+    return [(values[i], vectors[:, i]) for i in order], len(values) == wanted
+
+
+def _half_norm(operator) -> float:
+    # ARPACK measures residuals against each eigenvalue, so those near zero would never converge. Shifted by about
+    # half of ||H|| both ends of the spectrum are far from zero, and the tolerance is one of ||H||.
+    v, norm = np.random.default_rng(0).standard_normal(operator.size), 0.0
+    for _ in range(8):
+        v = operator(v / np.linalg.norm(v))
+        norm = max(norm, float(np.linalg.norm(v)))
+        if not 0 < norm < np.inf:
+            return 1.0
+    return norm / 2
+
+
+def _start_vector(size, vectors) -> np.ndarray:
+    # All of the last vectors at once, and a little of everything else: an eigenvector that was not extreme last time
+    # must be able to come in.
+    noise = np.random.default_rng(1).standard_normal(size)
+    if vectors is None or not len(vectors):
+        return noise
+    if vectors.shape[1] != size:
+        raise ValueError(f"start must hold vectors of length {size}; got {vectors.shape[1]}")
+    return np.sum(vectors, axis=0) / np.sqrt(len(vectors)) + START_NOISE * noise / np.linalg.norm(noise)
+
+
+@dataclasses.dataclass(frozen=True)
+class _BlockLoss:
+    """The loss as a function of some leaves of the parameters; equal for equal indices, so that it compiles once."""
+
+    indices: tuple[int, ...]
+
+    def __call__(self, loss, params, block):
+        leaves, structure = jax.tree.flatten(params)
+        for index, leaf in zip(self.indices, block, strict=True):
+            leaves[index] = leaf
+        return loss(jax.tree.unflatten(structure, leaves))
+
+
+def block_losses(loss: Loss, params, depth: int) -> Mapping[str, tuple[Loss, list]]:
+    """For every subtree at ``depth`` of the parameters, by path: the loss as a function of its leaves, and those."""
+    if depth < 1:
+        raise ValueError(f"depth must be at least 1; got {depth!r}")
+    paths = jax.tree_util.tree_flatten_with_path(params)[0]
+    groups: dict[str, list[int]] = {}
+    for index, (path, _) in enumerate(paths):
+        groups.setdefault(jax.tree_util.keystr(path[:depth]), []).append(index)
+    return {
+        name: (Partial(_BlockLoss(tuple(indices)), as_pytree(loss), params), [paths[i][1] for i in indices])
+        for name, indices in groups.items()
+    }

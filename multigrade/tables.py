@@ -1,0 +1,116 @@
+"""Tables on disk: CSV with a header, and NPZ with arrays X, y."""
+
+import csv
+import os
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from .files import atomic_path
+
+
+class Table(NamedTuple):
+    columns: tuple[str, ...]
+    values: np.ndarray  # (rows, columns), finite float64
+
+
+def read_table(path: str | os.PathLike) -> Table:
+    """Read a CSV or NPZ file; ValueError in one line for anything that is not a table of finite numbers."""
+    path = Path(path)
+    if not path.is_file():
+        raise ValueError(f"there is no file {path}")
+    readers = {".csv": _read_csv, ".npz": _read_npz}
+    if path.suffix.lower() not in readers:
+        raise ValueError(f"{path} must be a .csv or .npz file")
+    table = readers[path.suffix.lower()](path)
+    if not table.values.size:
+        raise ValueError(f"{path} has no rows")
+    bad = np.argwhere(~np.isfinite(table.values))
+    if len(bad):
+        row, column = bad[0]
+        raise ValueError(f"{path}, data row {row + 1}, column {table.columns[column]!r}: must be a finite number")
+    return table
+
+
+def _read_csv(path: Path) -> Table:
+    with open(path, newline="", encoding="utf-8-sig") as file:
+        try:
+            lines = [line for line in csv.reader(file) if line]
+        except (csv.Error, UnicodeDecodeError) as error:
+            raise ValueError(f"{path} is not a CSV file ({error})") from None
+    if not lines:
+        raise ValueError(f"{path} is empty")
+    header, rows = tuple(name.strip() for name in lines[0]), lines[1:]
+    if len(set(header)) < len(header):
+        raise ValueError(f"{path} has two columns of the same name")
+    values = np.empty((len(rows), len(header)))
+    for index, row in enumerate(rows):
+        if len(row) != len(header):
+            raise ValueError(f"{path}, data row {index + 1}: must have {len(header)} cells; got {len(row)}")
+        for column, cell in enumerate(row):
+            try:
+                values[index, column] = float(cell)
+            except ValueError:
+                place = f"{path}, data row {index + 1}, column {header[column]!r}"
+                raise ValueError(f"{place}: must be a number; got {cell!r}") from None
+    return Table(header, values)
+
+
+def _read_npz(path: Path) -> Table:
+    """Arrays X (rows, features) and, for fitting, y (rows,) or (rows, outputs); columns x0, x1, ..., y or y0, ..."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {name: np.asarray(file[name], np.float64) for name in file.files}
+    except Exception as error:  # numpy raises many kinds here
+        raise ValueError(f"{path} is not an NPZ file of numbers ({error})") from None
+    if "X" not in arrays or arrays["X"].ndim != 2:
+        raise ValueError(f"{path} must hold a two-dimensional array X; got {sorted(arrays)}")
+    X = arrays["X"]
+    columns, parts = [f"x{i}" for i in range(X.shape[1])], [X]
+    if "y" in arrays:
+        y = arrays["y"].reshape(len(arrays["y"]), -1)
+        if len(y) != len(X):
+            raise ValueError(f"{path}: X and y must have the same number of rows; got {len(X)} and {len(y)}")
+        columns += ["y"] if arrays["y"].ndim == 1 else [f"y{i}" for i in range(y.shape[1])]
+        parts.append(y)
+    return Table(tuple(columns), np.hstack(parts))
+
+
+def split_target(table: Table, target: str) -> tuple[Table, np.ndarray]:
+    """Inputs and targets; ``target`` names a column, or several separated by commas."""
+    names = [name.strip() for name in target.split(",")]
+    for name in names:
+        if name not in table.columns:
+            raise ValueError(f"there is no column {name!r}; the table has {', '.join(table.columns)}")
+    chosen = [table.columns.index(name) for name in names]
+    rest = [i for i in range(len(table.columns)) if i not in chosen]
+    if not rest:
+        raise ValueError("no column is left to predict from; the table holds only the target")
+    targets = table.values[:, chosen]
+    inputs = Table(tuple(table.columns[i] for i in rest), table.values[:, rest])
+    return inputs, targets[:, 0] if len(names) == 1 else targets
+
+
+def write_predictions(path: str | os.PathLike, names: list[str], values: np.ndarray) -> None:
+    path = Path(path)
+    values = values.reshape(len(values), -1)
+    with atomic_path(path) as temporary:
+        if path.suffix.lower() == ".npz":
+            with open(temporary, "wb") as file:
+                np.savez(file, y=values[:, 0] if values.shape[1] == 1 else values)
+        else:
+            np.savetxt(temporary, values, delimiter=",", header=",".join(names), comments="", fmt="%.9g")
+
+
+def check_output(path: str | os.PathLike, suffixes: tuple[str, ...]) -> None:
+    """Refuse an output path before any work is done."""
+    path = Path(path)
+    if path.suffix.lower() not in suffixes:
+        raise ValueError(f"{path} must end in {' or '.join(suffixes)}")
+    if path.is_dir():
+        raise ValueError(f"{path} is a folder")
+    if not path.parent.is_dir():
+        raise ValueError(f"the folder of {path} does not exist; create it first")
+    if not os.access(path.parent, os.W_OK) or (path.exists() and not os.access(path, os.W_OK)):
+        raise ValueError(f"{path} cannot be written")
