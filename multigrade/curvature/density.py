@@ -8,8 +8,8 @@ spectral measure of H: its extremes, its bulk at zero, how much of it is negativ
 import dataclasses
 
 import numpy as np
-from scipy.linalg import eigh_tridiagonal
 
+from .lanczos import gauss_quadrature
 from .products import HessianOperator, Loss
 
 
@@ -49,26 +49,6 @@ def spectral_density(
     steps = min(num_steps, operator.size)
     nodes, weights = np.zeros((num_probes, steps)), np.zeros((num_probes, steps))
     for probe in range(num_probes):
-        values, heights = _gauss_quadrature(operator, random.choice([-1.0, 1.0], operator.size), steps)
+        values, heights = gauss_quadrature(operator, random.choice([-1.0, 1.0], operator.size), steps)
         nodes[probe, : len(values)], weights[probe, : len(values)] = values, heights
     return SpectralDensity(nodes, weights / num_probes, operator.size)
-
-
-def _gauss_quadrature(operator, v, num_steps):
-    """Nodes and weights of Lanczos from v, orthogonalised against all earlier vectors."""
-    basis = np.zeros((num_steps, len(v)))
-    basis[0] = v / np.linalg.norm(v)
-    diagonal, off_diagonal = [], []
-    for step in range(num_steps):
-        image = operator(basis[step])
-        diagonal.append(basis[step] @ image)
-        for _ in range(2):  # twice is enough
-            image -= basis[: step + 1].T @ (basis[: step + 1] @ image)
-        norm = np.linalg.norm(image)
-        scale = np.max(np.abs(diagonal)) + np.max(off_diagonal, initial=0.0)
-        if step + 1 == num_steps or norm <= 1e-12 * scale:  # v lies in an invariant subspace: the quadrature is exact
-            break
-        off_diagonal.append(norm)
-        basis[step + 1] = image / norm
-    values, vectors = eigh_tridiagonal(np.array(diagonal), np.array(off_diagonal))
-    return values, vectors[0] ** 2

@@ -11,14 +11,12 @@ from collections.abc import Mapping
 import jax
 import numpy as np
 from jax.tree_util import Partial
-from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
+from .lanczos import find_ends
 from .products import HessianOperator, Loss, as_pytree, dense_hessian, num_parameters
 
 # Up to here a dense Hessian and eigh take less time than Lanczos, and see every copy of a repeated eigenvalue.
 DENSE_SIZE = 256
-BOTH, LARGEST = "both", "largest"
-START_NOISE = 0.01
 
 
 class NotConverged(UserWarning):
@@ -123,9 +121,11 @@ def iteration_spectrum_of(hessian: ExtremeEigenvalues, learning_rate: float) -> 
 def largest_eigenvalue(
     loss: Loss, params, *, tolerance: float = 1e-6, start: np.ndarray | None = None
 ) -> ExtremeEigenvalues:
-    """lambda_max of H alone, as ``ExtremeEigenvalues`` with one largest value and NaN for the smallest."""
+    """lambda_max of H alone, as ``ExtremeEigenvalues`` of which only ``largest`` counts."""
     _check(params, 1, tolerance, 1)
-    return _extreme(loss, params, 1, ends=LARGEST, tolerance=tolerance, start=start, num_lanczos=None, max_restarts=200)
+    return _extreme(
+        loss, params, 1, only_high=True, tolerance=tolerance, start=start, num_lanczos=None, max_restarts=200
+    )
 
 
 def sharpness(loss: Loss, params, *, tolerance: float = 1e-6) -> float:
@@ -146,101 +146,49 @@ def _check(params, num, tolerance, max_restarts):
         raise ValueError(f"max_restarts must be at least 1; got {max_restarts!r}")
 
 
-def _extreme(loss, params, num, *, ends=BOTH, tolerance, start, num_lanczos, max_restarts) -> ExtremeEigenvalues:
+def _extreme(loss, params, num, *, only_high=False, tolerance, start, num_lanczos, max_restarts):
     size = num_parameters(params)
     if size <= max(DENSE_SIZE, 8 * num):
-        return _extreme_dense(loss, params, num, ends)
+        return _extreme_dense(loss, params, num)
     operator = HessianOperator(loss, params)
-    shift = _half_norm(operator)
-    shifted = _Shifted(operator, shift)
+    # ARPACK estimates residuals; they are measured below, and a tenth of the tolerance leaves room for the difference.
+    options = {"num_lanczos": num_lanczos, "maxiter": max_restarts, "tol": tolerance / 10}
+    low, high = find_ends(operator, num, only_high=only_high, start=start, **options)
+    scale = np.max(np.abs(np.concatenate([low.values, high.values])), initial=0.0)
 
-    def lanczos(which, wanted, factor):
-        kept = min(size, factor * (num_lanczos or max(3 * wanted, 20)))
-        return _arpack(shifted, wanted, which, kept, start, maxiter=max_restarts, tol=tolerance / 10)
-
-    pairs, is_complete = lanczos("BE", 2 * num, 1) if ends == BOTH else lanczos("LA", num, 1)
-    low, high = (pairs[:num], pairs[num:]) if ends == BOTH else ([], pairs)
-    if not is_complete:  # once more, each end by itself and with twice the room
-        high, low = lanczos("LA", num, 2)[0], lanczos("SA", num, 2)[0] if ends == BOTH else []
-    scale = max([abs(value + shift) for value, _ in (*low, *high)], default=0.0)
-
-    def finish(pairs):
+    def finish(values, vectors):
         value, residual = np.full(num, np.nan), np.full(num, np.nan)
-        for i, (shifted_value, v) in enumerate(pairs):
-            residual[i] = np.linalg.norm(operator(v) - (shifted_value + shift) * v)
-            value[i] = shifted_value + shift if residual[i] <= tolerance * scale else np.nan
+        for i, (x, v) in enumerate(zip(values, vectors, strict=True)):
+            residual[i] = np.linalg.norm(operator(v) - x * v)
+            value[i] = x if residual[i] <= tolerance * scale else np.nan
         return value, residual
 
-    smallest, largest = finish(low), finish(high[::-1])
-    asked = np.concatenate([smallest[0], largest[0]]) if ends == BOTH else largest[0]
-    num_missing, num_asked = int(np.count_nonzero(np.isnan(asked))), len(asked)
-    sentence = f"{num_asked} eigenvalues converged after {operator.num_products} Hessian-vector products"
-    if num_missing:
-        sentence = (
-            f"{num_missing} of {num_asked} eigenvalues did not converge to {tolerance:g} ||H|| within "
-            f"{operator.num_products} Hessian-vector products and are NaN; raise num_lanczos or max_restarts, or "
-            "loosen tolerance"
-        )
-    vectors = np.array([v for _, v in (*low, *high)]).reshape(-1, size)
+    smallest, largest = finish(*low), finish(high.values[::-1], high.vectors[::-1])
+    asked = largest[0] if only_high else np.concatenate([smallest[0], largest[0]])
+    num_missing = int(np.count_nonzero(np.isnan(asked)))
+    sentence = _sentence(num_missing, len(asked), tolerance, operator.num_products)
+    vectors = np.concatenate([low.vectors, high.vectors])
     return ExtremeEigenvalues(
         smallest[0], largest[0], smallest[1], largest[1], num_missing == 0, sentence, operator.num_products, vectors
     )
 
 
-def _extreme_dense(loss, params, num, ends) -> ExtremeEigenvalues:
+def _sentence(num_missing, num_asked, tolerance, num_products) -> str:
+    if not num_missing:
+        return f"{num_asked} eigenvalues converged after {num_products} Hessian-vector products"
+    return (
+        f"{num_missing} of {num_asked} eigenvalues did not converge to {tolerance:g} ||H|| within {num_products} "
+        "Hessian-vector products and are NaN; raise num_lanczos or max_restarts, or loosen tolerance"
+    )
+
+
+def _extreme_dense(loss, params, num) -> ExtremeEigenvalues:
     values, vectors = np.linalg.eigh(dense_hessian(loss, params))
-    smallest = values[:num] if ends == BOTH else np.full(num, np.nan)
     sentence = f"all {len(values)} eigenvalues were computed from the dense Hessian"
     # eigh is backward stable: its residuals are rounding, far below any tolerance worth asking for.
     zero = np.zeros(num)
     kept = np.concatenate([vectors[:, :num], vectors[:, -num:]], axis=1).T
-    return ExtremeEigenvalues(smallest, values[::-1][:num], zero, zero, True, sentence, len(values), kept)
-
-
-class _Shifted(LinearOperator):
-    """H - shift I, as scipy wants it."""
-
-    def __init__(self, operator: HessianOperator, shift: float):
-        super().__init__(np.float64, (operator.size, operator.size))
-        self.operator, self.shift = operator, shift
-
-    def _matvec(self, x):
-        x = x.reshape(-1)
-        return self.operator(x) - self.shift * x
-
-
-def _arpack(operator, wanted, which, num_lanczos, start, **options):
-    """Ascending (value, vector) pairs that ARPACK found, and whether these are all that were wanted."""
-    v0 = _start_vector(operator.shape[0], start)
-    try:
-        values, vectors = eigsh(operator, k=wanted, which=which, ncv=num_lanczos, v0=v0, **options)
-    except ArpackNoConvergence as failure:
-        values, vectors = failure.eigenvalues, failure.eigenvectors
-    order = np.argsort(values)
-    return [(values[i], vectors[:, i]) for i in order], len(values) == wanted
-
-
-def _half_norm(operator) -> float:
-    # ARPACK measures residuals against each eigenvalue, so those near zero would never converge. Shifted by about
-    # half of ||H|| both ends of the spectrum are far from zero, and the tolerance is one of ||H||.
-    v, norm = np.random.default_rng(0).standard_normal(operator.size), 0.0
-    for _ in range(8):
-        v = operator(v / np.linalg.norm(v))
-        norm = max(norm, float(np.linalg.norm(v)))
-        if not 0 < norm < np.inf:
-            return 1.0
-    return norm / 2
-
-
-def _start_vector(size, vectors) -> np.ndarray:
-    # All of the last vectors at once, and a little of everything else: an eigenvector that was not extreme last time
-    # must be able to come in.
-    noise = np.random.default_rng(1).standard_normal(size)
-    if vectors is None or not len(vectors):
-        return noise
-    if vectors.shape[1] != size:
-        raise ValueError(f"start must hold vectors of length {size}; got {vectors.shape[1]}")
-    return np.sum(vectors, axis=0) / np.sqrt(len(vectors)) + START_NOISE * noise / np.linalg.norm(noise)
+    return ExtremeEigenvalues(values[:num], values[::-1][:num], zero, zero, True, sentence, len(values), kept)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,0 +1,147 @@
+"""Lanczos on a symmetric operator given by its products: ARPACK for the ends of the spectrum, Gauss quadrature for all.
+
+A Krylov space grown from one vector holds one copy of a repeated eigenvalue, and networks do repeat eigenvalues: hidden
+units that are active on the same samples are interchangeable. So what ARPACK returns, converged to any tolerance, may
+lack copies. ``find_ends`` looks for them in the complement of what was found, and goes on until none is left.
+"""
+
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from scipy.linalg import eigh_tridiagonal
+from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
+
+START_NOISE = 0.01  # share of a warm start that is random, so that new eigenvectors can come in
+NUM_CHECKS = 30  # Lanczos steps spent on looking for copies
+MAX_ROUNDS = 12
+
+
+class Operator(Protocol):
+    size: int
+
+    def __call__(self, v: np.ndarray) -> np.ndarray: ...
+
+
+class Pairs(NamedTuple):
+    """Eigenvalues and eigenvectors (rows), ascending."""
+
+    values: np.ndarray
+    vectors: np.ndarray
+
+
+class Ends(NamedTuple):
+    """The two ends of a spectrum, each ascending, as far as they were found."""
+
+    low: Pairs
+    high: Pairs
+
+
+class _Shifted(LinearOperator):
+    """H - shift I, with the eigenvalues of the vectors in ``found`` (orthonormal rows) moved to ``parked``.
+
+    ARPACK measures residuals against each eigenvalue, so those near zero would never converge. Shifted by about half
+    of ||H||, both ends of the spectrum are far from zero, and the tolerance is one of ||H||.
+    """
+
+    def __init__(self, operator: Operator, shift: float, found: np.ndarray | None = None, parked: float = 0.0):
+        super().__init__(np.float64, (operator.size, operator.size))
+        self.operator, self.shift, self.found, self.parked = operator, shift, found, parked
+
+    def _matvec(self, x):
+        x = x.reshape(-1)
+        if self.found is None:
+            return self.operator(x) - self.shift * x
+        inside = self.found.T @ (self.found @ x)
+        outside = x - inside
+        image = self.operator(outside) - self.shift * outside
+        return image - self.found.T @ (self.found @ image) + (self.parked - self.shift) * inside
+
+
+def find_ends(operator: Operator, num: int, *, only_high: bool, start, num_lanczos, maxiter: int, tol: float) -> Ends:
+    """The ``num`` smallest and largest eigenpairs, fewer where they did not converge; ``only_high``: the largest."""
+    shift = _half_norm(operator)
+
+    def lanczos(which, wanted, *, matrix=None, room=1, start=None) -> Pairs:
+        matrix, v0 = matrix or _Shifted(operator, shift), _start_vector(operator.size, start)
+        kept = min(operator.size, room * (num_lanczos or max(3 * wanted, 20)))
+        try:
+            values, vectors = eigsh(matrix, wanted, which=which, ncv=kept, v0=v0, maxiter=maxiter, tol=tol)
+        except ArpackNoConvergence as failure:
+            values, vectors = failure.eigenvalues, failure.eigenvectors
+        order = np.argsort(values)
+        return Pairs(values[order] + shift, vectors.T[order])
+
+    none = Pairs(np.zeros(0), np.zeros((0, operator.size)))
+    if only_high:
+        high = lanczos("LA", num, start=start)
+        return Ends(none, high if len(high.values) else lanczos("LA", num, room=2))
+    both = lanczos("BE", 2 * num, start=start)
+    if len(both.values) < 2 * num:  # once more, each end by itself and with twice the room
+        return Ends(lanczos("SA", num, room=2), lanczos("LA", num, room=2))
+    ends = Ends(Pairs(*(a[:num] for a in both)), Pairs(*(a[num:] for a in both)))
+    for _ in range(MAX_ROUNDS):
+        found = np.linalg.qr(np.concatenate([ends.low.vectors, ends.high.vectors]).T)[0].T
+        rest = _Shifted(operator, shift, found, parked=(ends.low.values[-1] + ends.high.values[0]) / 2)
+        if not _has_more(rest, ends, tol):
+            return ends
+        more = lanczos("BE", 2 * num, matrix=rest)
+        if len(more.values) < 2 * num:
+            break
+        ends = Ends(_merge(ends.low, more, slice(None, num)), _merge(ends.high, more, slice(-num, None)))
+    return Ends(none, none)
+
+
+def _has_more(rest: _Shifted, ends: Ends, tol: float) -> bool:
+    """Whether the rest has eigenvalues beyond the ends' inner edges. Ritz values never overshoot, so yes is certain."""
+    v = np.random.default_rng(2).standard_normal(rest.operator.size)
+    ritz = gauss_quadrature(rest._matvec, v, min(NUM_CHECKS, len(v)))[0] + rest.shift
+    slack = 10 * tol * max(abs(ends.low.values[0]), abs(ends.high.values[-1]))
+    return bool(ritz[0] < ends.low.values[-1] - slack or ritz[-1] > ends.high.values[0] + slack)
+
+
+def _merge(end: Pairs, more: Pairs, kept: slice) -> Pairs:
+    values, vectors = np.concatenate([end.values, more.values]), np.concatenate([end.vectors, more.vectors])
+    order = np.argsort(values)[kept]
+    return Pairs(values[order], vectors[order])
+
+
+def _half_norm(operator: Operator) -> float:
+    v, norm = np.random.default_rng(0).standard_normal(operator.size), 0.0
+    for _ in range(8):
+        v = operator(v / np.linalg.norm(v))
+        norm = max(norm, float(np.linalg.norm(v)))
+        if not 0 < norm < np.inf:
+            return 1.0
+    return norm / 2
+
+
+def _start_vector(size: int, vectors: np.ndarray | None) -> np.ndarray:
+    noise = np.random.default_rng(1).standard_normal(size)
+    if vectors is None or not len(vectors):
+        return noise
+    if vectors.shape[1] != size:
+        raise ValueError(f"start must hold vectors of length {size}; got {vectors.shape[1]}")
+    return np.sum(vectors, axis=0) / np.sqrt(len(vectors)) + START_NOISE * noise / np.linalg.norm(noise)
+
+
+def gauss_quadrature(product, v: np.ndarray, num_steps: int) -> tuple[np.ndarray, np.ndarray]:
+    """Nodes and weights with v' f(H) v / v'v = sum w_i f(t_i), exact for polynomials f of degree 2 ``num_steps`` - 1.
+
+    Every vector is orthogonalised against all earlier ones.
+    """
+    basis = np.zeros((num_steps, len(v)))
+    basis[0] = v / np.linalg.norm(v)
+    diagonal, off_diagonal = [], []
+    for step in range(num_steps):
+        image = product(basis[step])
+        diagonal.append(basis[step] @ image)
+        for _ in range(2):  # twice is enough
+            image = image - basis[: step + 1].T @ (basis[: step + 1] @ image)
+        norm = np.linalg.norm(image)
+        scale = np.max(np.abs(diagonal)) + np.max(off_diagonal, initial=0.0)
+        if step + 1 == num_steps or norm <= 1e-12 * scale:  # v lies in an invariant subspace: the quadrature is exact
+            break
+        off_diagonal.append(norm)
+        basis[step + 1] = image / norm
+    values, vectors = eigh_tridiagonal(np.array(diagonal), np.array(off_diagonal))
+    return values, vectors[0] ** 2

@@ -1,0 +1,378 @@
+"""Curvature: closed forms against automatic differentiation, eigenvalues against eigh, theorems on smooth problems."""
+
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.flatten_util import ravel_pytree
+from jax.tree_util import Partial
+from scipy.sparse.linalg import ArpackNoConvergence
+
+from multigrade.curvature import (
+    DenoisingError,
+    NotConverged,
+    block_eigenvalues,
+    check_learning_rate,
+    dense_hessian,
+    extreme_eigenvalues,
+    hessian_vector_product,
+    iteration_spectrum,
+    lanczos,
+    linearised_descent,
+    products,
+    relu_hessian,
+    sharpness,
+    spectral_density,
+    stable_learning_rate,
+)
+from multigrade.curvature.relu_hessian import differences, differences_adjoint
+from multigrade.networks import FourierFeatures, MultiScaleNetwork, Network
+
+
+def mean_squares(network, x, y, params):
+    return 0.5 * jnp.sum((network(params, x) - y) ** 2) / len(x)
+
+
+def random_params(network, random):
+    """Normal weights and biases, so that no pre-activation is exactly at a kink."""
+    shapes = jax.eval_shape(network.init, jax.random.key(0))
+    return jax.tree.map(lambda leaf: random.normal(size=leaf.shape) / leaf.shape[0] ** 0.5, shapes)
+
+
+def problem(network, *, num_rows=30, seed=0):
+    random = np.random.default_rng(seed)
+    params = random_params(network, random)
+    x = random.uniform(size=(num_rows, network.widths[0]))
+    y = random.normal(size=(num_rows, network.widths[-1]))
+    return params, x, y
+
+
+def gradient(loss, params):
+    with products.double_precision():
+        return np.asarray(jax.jit(lambda w: ravel_pytree(jax.grad(loss)(w))[0])(params))
+
+
+def assert_close(actual, expected, tolerance):
+    np.testing.assert_allclose(actual, expected, rtol=0, atol=tolerance * np.max(np.abs(expected)))
+
+
+def quadratic(eigenvalues, params):
+    return 0.5 * jnp.sum(eigenvalues * params["a"] ** 2)
+
+
+# ---- products ----
+
+
+def test_product_equals_dense_hessian_times_vector_and_keeps_the_global_precision():
+    network = Network((2, 5, 4, 3), activation="tanh")
+    params, x, y = problem(network)
+    loss = Partial(mean_squares, network, x, y)
+    vector = jax.tree.map(lambda leaf: np.random.default_rng(1).normal(size=leaf.shape), params)
+    product = hessian_vector_product(loss, params)(vector)
+    with products.double_precision():
+        expected = dense_hessian(loss, params) @ np.asarray(ravel_pytree(vector)[0])
+        assert_close(ravel_pytree(product)[0], expected, 1e-13)
+    assert jnp.ones(1).dtype == jnp.float32
+
+
+def test_dense_hessian_of_a_quartic_is_exact():
+    hessian = dense_hessian(lambda w: jnp.sum(w) ** 4 / 12, np.array([1.0, 2.0, 3.0], np.float32), num_columns=2)
+    np.testing.assert_allclose(hessian, 36 * np.ones((3, 3)), rtol=1e-14)
+
+
+def test_a_loss_made_anew_with_other_data_does_not_compile_again():
+    network = Network((1, 4, 1))
+    params, x, y = problem(network)
+    dense_hessian(Partial(mean_squares, network, x, y), params)
+    before = products._linearise._cache_size(), products._apply_to_rows._cache_size()
+    dense_hessian(Partial(mean_squares, network, 2 * x, y + 1), params)
+    assert before == (products._linearise._cache_size(), products._apply_to_rows._cache_size())
+
+
+# ---- closed forms ----
+
+RELU_NETWORKS = [
+    Network((2, 6, 3)),
+    Network((3, 5, 6, 2)),
+    Network((1, 5, 4, 6, 3, 1)),
+    Network((1, 5, 4, 6, 3, 5, 4, 1)),
+    Network((2, 6, 5, 1), encoding=FourierFeatures(4, 1.0)),
+    MultiScaleNetwork(Network((1, 5, 4, 2)), (1.0, 2.0)),
+    MultiScaleNetwork(Network((1, 4, 4, 4, 4, 1)), (1.0, 2.0, 4.0, 8.0)),
+]
+
+
+@pytest.mark.parametrize("network", RELU_NETWORKS, ids=lambda n: f"{type(n).__name__}{n.widths}")
+def test_closed_form_equals_automatic_differentiation(network):
+    params, x, y = problem(network)
+    loss = Partial(mean_squares, network, x, y)
+    closed = relu_hessian(network, params, x, y)
+    assert_close(closed.gradient, gradient(loss, params), 1e-10)
+    assert_close(closed.hessian, dense_hessian(loss, params), 1e-10)
+
+
+def restoration(network, form, x, params):
+    image = form.previous + form.scale * network(params, x).reshape(form.image.shape)
+    down, right = jnp.diff(image, axis=0), jnp.diff(image, axis=1)
+    u = form.splitting
+    split = jnp.sum((down - u[0, :-1]) ** 2) + jnp.sum((right - u[1, :, :-1]) ** 2)
+    unused = jnp.sum(u[0, -1] ** 2) + jnp.sum(u[1, :, -1] ** 2)
+    return 0.5 * jnp.sum((form.image - image) ** 2) + form.beta / 2 * (split + unused)
+
+
+@pytest.mark.parametrize("grade", [1, 2])
+@pytest.mark.parametrize("widths", [(2, 8, 1), (2, 5, 4, 6, 3, 1)])
+def test_closed_form_of_the_restoration_loss_equals_automatic_differentiation(widths, grade):
+    network, shape = Network(widths), (6, 5)
+    random = np.random.default_rng(3)
+    x = np.stack(np.meshgrid(np.arange(6) / 6, np.arange(5) / 5, indexing="ij"), axis=-1).reshape(-1, 2)
+    later = {"previous": random.normal(size=shape), "scale": 0.3} if grade == 2 else {}
+    form = DenoisingError(random.normal(size=shape), random.normal(size=(2, *shape)), 0.7, **later)
+    params = random_params(network, random)
+    loss = Partial(lambda params: restoration(network, form, x, params))
+    closed = relu_hessian(network, params, x, form)
+    assert_close(closed.gradient, gradient(loss, params), 1e-10)
+    assert_close(closed.hessian, dense_hessian(loss, params), 1e-10)
+
+
+def test_differences_and_their_adjoint_are_adjoint():
+    random = np.random.default_rng(0)
+    image, fields = random.normal(size=(6, 5)), random.normal(size=(2, 6, 5))
+    left = np.sum(differences(image) * fields)
+    np.testing.assert_allclose(left, np.sum(image * differences_adjoint(fields)), rtol=1e-13)
+
+
+def test_chunks_of_samples_add_up(monkeypatch):
+    network = Network((1, 5, 4, 1))
+    params, x, y = problem(network)
+    whole = relu_hessian(network, params, x, y)
+    monkeypatch.setattr(sys.modules["multigrade.curvature.relu_hessian"], "CHUNK", 7)
+    for part, expected in zip(relu_hessian(network, params, x, y), whole, strict=True):
+        assert_close(part, expected, 1e-13)
+
+
+def test_closed_form_refuses_other_activations_and_shapes():
+    network = Network((1, 4, 1), activation="tanh")
+    with pytest.raises(ValueError, match="ReLU"):
+        relu_hessian(network, network.init(jax.random.key(0)), np.zeros((3, 1)), np.zeros((3, 1)))
+    network = Network((1, 4, 1))
+    with pytest.raises(ValueError, match=r"targets of shape \(3, 1\)"):
+        relu_hessian(network, network.init(jax.random.key(0)), np.zeros((3, 1)), np.zeros((4, 1)))
+
+
+# ---- extreme eigenvalues ----
+
+
+def random_networks():
+    """Ten networks too large for the dense path: plain, multi-scale, vector-valued, nearly degenerate, indefinite."""
+    plain = [Network((2, 16, 16, 1)), Network((1, 12, 12, 12, 1))]
+    vector = [Network((3, 14, 14, 2)), Network((2, 300, 1))]
+    smooth = [Network((2, 16, 16, 1), activation="tanh")]
+    scales = [MultiScaleNetwork(Network((1, 9, 9, 1)), (1.0, 2.0, 4.0))]
+    cases = [(network, 1.0, seed) for seed, network in enumerate(plain + vector + smooth + scales)]
+    # Equal scales make pairs of eigenvalues that differ by rounding only; large targets make H indefinite.
+    twins = MultiScaleNetwork(Network((1, 12, 12, 1)), (1.0, 1.0))
+    return [*cases, (twins, 1.0, 6), (plain[0], 20.0, 7), (plain[1], 20.0, 8), (vector[0], 20.0, 9)]
+
+
+@pytest.mark.parametrize(("network", "amplitude", "seed"), random_networks())
+def test_extreme_eigenvalues_agree_with_eigh(network, amplitude, seed):
+    params, x, y = problem(network, num_rows=64, seed=seed)
+    if isinstance(network, MultiScaleNetwork) and len(set(network.scales)) == 1:
+        nearly = jax.tree.map(lambda leaf: leaf * (1 + 1e-7), params[0])
+        params = (params[0], nearly)
+    loss = Partial(mean_squares, network, x, amplitude * y)
+    assert products.num_parameters(params) > 256
+    found = extreme_eigenvalues(loss, params, 10, tolerance=1e-9)
+    is_relu = getattr(network, "activation", "relu") == "relu"
+    hessian = relu_hessian(network, params, x, amplitude * y).hessian if is_relu else dense_hessian(loss, params)
+    exact = np.linalg.eigvalsh(hessian)
+    norm = np.max(np.abs(exact))
+    assert found.converged, found.sentence
+    np.testing.assert_allclose(found.smallest, exact[:10], rtol=0, atol=1e-8 * norm)
+    np.testing.assert_allclose(found.largest, exact[::-1][:10], rtol=0, atol=1e-8 * norm)
+    assert max(found.smallest_residuals.max(), found.largest_residuals.max()) <= 1e-9 * norm
+    if amplitude > 1:
+        assert found.smallest[0] < -0.1 * found.largest[0] < 0
+
+
+def test_known_spectrum_in_a_hundred_thousand_dimensions():
+    eigenvalues = np.linspace(-1, 3, 100_000)
+    eigenvalues[-5:] = [4, 5, 5 + 1e-6, 8, 10]
+    eigenvalues[:3] = [-3, -2.5, -2]
+    params = {"a": np.ones(100_000, np.float32)}
+    found = extreme_eigenvalues(Partial(quadratic, eigenvalues), params, 3, tolerance=1e-9)
+    assert found.converged, found.sentence
+    np.testing.assert_allclose(found.smallest, [-3, -2.5, -2], rtol=1e-8)
+    np.testing.assert_allclose(found.largest, [10, 8, 5 + 1e-6], rtol=1e-8)
+
+
+def test_every_copy_of_a_repeated_eigenvalue_is_found():
+    eigenvalues = np.concatenate([np.repeat([-2.0, 5.0], 4), np.linspace(-1, 3, 2000)])
+    found = extreme_eigenvalues(Partial(quadratic, eigenvalues), {"a": np.ones(2008)}, 6, tolerance=1e-9)
+    assert found.converged, found.sentence
+    np.testing.assert_allclose(found.smallest, np.sort(eigenvalues)[:6], rtol=1e-8)
+    np.testing.assert_allclose(found.largest, np.sort(eigenvalues)[::-1][:6], rtol=1e-8)
+
+
+def test_what_did_not_converge_is_named_and_never_a_number():
+    eigenvalues = np.linspace(0, 1, 2000) ** 0.1
+    found = extreme_eigenvalues(
+        Partial(quadratic, eigenvalues), {"a": np.ones(2000)}, 5, tolerance=1e-12, num_lanczos=12, max_restarts=1
+    )
+    assert not found.converged
+    assert "did not converge" in found.sentence
+    exact = np.concatenate([eigenvalues[:5], eigenvalues[::-1][:5]])
+    values = np.concatenate([found.smallest, found.largest])
+    assert np.isnan(values).any()
+    np.testing.assert_allclose(values[~np.isnan(values)], exact[~np.isnan(values)], atol=1e-10)
+
+
+def test_unconverged_sharpness_is_nan_with_a_warning(monkeypatch):
+    def fail(*arguments, **options):
+        raise ArpackNoConvergence("no convergence", np.zeros(0), np.zeros((500, 0)))
+
+    monkeypatch.setattr(lanczos, "eigsh", fail)
+    with pytest.warns(NotConverged, match="did not converge"):
+        assert np.isnan(sharpness(Partial(quadratic, np.ones(500)), {"a": np.ones(500)}))
+
+
+def test_warm_start_finds_the_same_eigenvalues():
+    eigenvalues = np.random.default_rng(0).normal(size=3000)
+    loss, params = Partial(quadratic, eigenvalues), {"a": np.ones(3000)}
+    cold = extreme_eigenvalues(loss, params, 4, tolerance=1e-9)
+    warm = extreme_eigenvalues(loss, params, 4, tolerance=1e-9, start=cold.vectors)
+    np.testing.assert_allclose(warm.smallest, cold.smallest, rtol=1e-10)
+    assert warm.num_products <= cold.num_products
+    with pytest.raises(ValueError, match="start must hold vectors of length 3000"):
+        extreme_eigenvalues(loss, params, start=np.ones((2, 7)))
+
+
+def test_blocks_are_the_diagonal_blocks_of_the_hessian():
+    network = Network((2, 20, 20, 1))
+    params, x, y = problem(network)
+    loss = Partial(mean_squares, network, x, y)
+    hessian = dense_hessian(loss, params)
+    blocks = block_eigenvalues(loss, params, 3, tolerance=1e-9)
+    starts = np.cumsum([0, 60, 420, 21])
+    assert len(blocks) == 3
+    for found, start, stop in zip(blocks.values(), starts[:-1], starts[1:], strict=True):
+        exact = np.linalg.eigvalsh(hessian[start:stop, start:stop])
+        assert_close(found.largest, exact[::-1][:3], 1e-8)
+        assert_close(np.append(found.smallest, exact[-1]), np.append(exact[:3], exact[-1]), 1e-8)
+    assert len(block_eigenvalues(loss, params, 3, depth=2)) == 6
+
+
+def test_arguments_are_checked_before_anything_runs():
+    loss, params = Partial(quadratic, np.ones(4)), {"a": np.ones(4)}
+    with pytest.raises(ValueError, match="num must be between 1 and the number of parameters"):
+        extreme_eigenvalues(loss, params, 5)
+    with pytest.raises(ValueError, match="tolerance"):
+        extreme_eigenvalues(loss, params, 2, tolerance=0.0)
+    with pytest.raises(ValueError, match="scalar"):
+        extreme_eigenvalues(lambda params: params["a"], params, 2)
+    with pytest.raises(TypeError, match="loss must be a function"):
+        extreme_eigenvalues(3.0, params, 2)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="learning_rate must be positive"):
+        iteration_spectrum(loss, params, 0.0, 2)
+
+
+# ---- density ----
+
+
+def test_density_has_the_moments_of_a_known_spectrum():
+    eigenvalues = np.concatenate([np.linspace(-1, 0, 300), np.linspace(2, 3, 700)])
+    found = spectral_density(Partial(quadratic, eigenvalues), {"a": np.ones(1000)}, num_probes=4, num_steps=40)
+    # For a diagonal H every probe of signs has v' H^k v = trace H^k, so the moments are exact, not only on average.
+    for power in range(6):
+        np.testing.assert_allclose(found.mean(lambda x, p=power: x**p), np.mean(eigenvalues**power), rtol=1e-10)
+    assert found.fraction_below(1.0) == pytest.approx(0.3, abs=1e-9)
+    grid = np.linspace(-3, 5, 2001)
+    density = found.density(grid, 0.1)
+    exact = np.exp(-(((grid[:, None] - eigenvalues) / 0.1) ** 2) / 2).mean(axis=1) / (0.1 * np.sqrt(2 * np.pi))
+    assert np.trapezoid(density, grid) == pytest.approx(1, abs=1e-6)
+    assert np.trapezoid(np.abs(density - exact), grid) < 0.02
+
+
+def test_density_of_few_distinct_eigenvalues_stops_early():
+    eigenvalues = np.repeat([1.0, 2.0], 300)
+    found = spectral_density(Partial(quadratic, eigenvalues), {"a": np.ones(600)}, num_probes=2, num_steps=50)
+    assert found.fraction_below(1.5) == pytest.approx(0.5)
+    assert np.sum(found.weights) == pytest.approx(1)
+
+
+# ---- stability ----
+
+
+def smooth_loss(matrix, params):
+    """A strictly convex, non-quadratic loss with minimum 0 at 0: its Hessian lies between M'M and M'M + 12 R^2 I."""
+    return 0.5 * jnp.sum((matrix @ params) ** 2) + jnp.sum(params**4)
+
+
+def test_theorems_one_four_and_five_on_a_smooth_problem():
+    random = np.random.default_rng(0)
+    matrix = np.eye(6) + 0.1 * random.normal(size=(6, 6))
+    start = 0.3 * random.normal(size=6)
+    loss = Partial(smooth_loss, matrix)
+    path = linearised_descent(loss, start, 0.5, 300)
+    trajectory = [linearised_descent(loss, start, 0.5, k).params for k in (1, 2, 5, 20)]
+    check = check_learning_rate(loss, [start, *trajectory], 0.5)
+    assert check.is_stable
+    assert check.is_contraction
+    assert 0.5 * check.alpha <= 1 + check.tau  # the lemma "tau less 1"
+    assert np.all(np.diff(path.losses) <= 0)
+    assert path.step_norms[-1] < 1e-14
+    assert path.distances[0] == path.distances[1] == 0  # V^0 = W^0, V^1 = W^1
+    assert path.distances.max() > 1e-4
+    assert path.distances[-1] < 1e-12
+    assert np.linalg.norm(path.params) < 1e-12
+
+
+def test_linearised_step_is_the_papers_equation():
+    matrix, w0, eta = np.eye(2), np.array([0.4, -0.2]), 0.1
+    loss = Partial(smooth_loss, matrix)
+
+    def slope(w):
+        return w + 4 * w**3
+
+    def hessian(w):
+        return np.eye(2) + np.diag(12 * w**2)
+
+    w1 = w0 - eta * slope(w0)
+    u0 = slope(w0) - hessian(w0) @ w0
+    expected = (np.eye(2) - eta * hessian(w0)) @ w1 - eta * u0
+    np.testing.assert_allclose(linearised_descent(loss, w0, eta, 1).linearised, expected, rtol=1e-14)
+
+
+def test_linearisation_is_exact_on_a_quadratic_and_beyond_the_limit_both_grow():
+    loss, params = Partial(quadratic, np.array([1.0, 10.0])), {"a": np.array([1.0, 1.0])}
+    assert stable_learning_rate(loss, params) == pytest.approx(0.2)
+    path = linearised_descent(loss, params, 0.19, 500)
+    np.testing.assert_allclose(path.distances, 0, atol=1e-12)
+    assert path.losses[-1] < 1e-20
+    assert linearised_descent(loss, params, 0.21, 50).losses[-1] > 100
+    assert not check_learning_rate(loss, [params], 0.21).is_stable
+    assert "outside" in check_learning_rate(loss, [params], 0.21).sentence
+
+
+def test_tau_below_one_needs_a_positive_definite_hessian():
+    loss, params = Partial(quadratic, np.array([0.0, 1.0])), {"a": np.ones(2)}
+    check = check_learning_rate(loss, [params], 0.5)
+    assert check.is_stable
+    assert check.tau == 1
+    assert not check.is_contraction
+
+
+def test_stable_learning_rate_is_infinite_without_upward_curvature():
+    assert stable_learning_rate(Partial(quadratic, np.array([-1.0, -2.0])), {"a": np.ones(2)}) == np.inf
+
+
+def test_iteration_spectrum_is_one_minus_eta_lambda():
+    eigenvalues = np.array([-1.0, 0.5, 2.0, 30.0])
+    found = iteration_spectrum(Partial(quadratic, eigenvalues), {"a": np.ones(4)}, 0.1, 2)
+    np.testing.assert_allclose(found.smallest, [-2.0, 0.8], rtol=1e-14)
+    np.testing.assert_allclose(found.largest, [1.1, 0.95], rtol=1e-14)
+    assert found.is_oscillating
+    assert found.norm == pytest.approx(2.0)
