@@ -48,8 +48,8 @@ def enumerate_patterns(inputs: np.ndarray, *, max_patterns: int = 20_000) -> np.
     bound = bound_patterns(inputs)
     if bound > max_patterns:
         raise ValueError(
-            f"inputs must have at most max_patterns = {max_patterns} patterns to be enumerated; these can have {bound}: "
-            "sample them instead"
+            f"inputs must have at most max_patterns = {max_patterns} patterns to be enumerated; "
+            f"these can have {bound}: sample them instead"
         )
     return _unique(_cells(_reduced(inputs)))
 

@@ -120,10 +120,10 @@ def _one_sided_norm(inputs: np.ndarray, dual: np.ndarray) -> float:
 
     def bound(log_width: float) -> float:
         width = np.exp(log_width)
-        return np.linalg.eigvalsh(upper / (2 * width) - lower)[-1] + width / 2 * gain.sum()
+        return float(np.linalg.eigvalsh(upper / (2 * width) - lower)[-1] + width / 2 * gain.sum())
 
     centre = np.log(max(norms.max(), 1e-300))
-    best = float(minimize_scalar(bound, bounds=(centre - 10, centre + 1), method="bounded").fun)
+    best = bound(minimize_scalar(bound, bounds=(centre - 10, centre + 1), method="bounded")["x"])
     return 0.5 * float(np.linalg.norm(inputs.T @ dual)) + 0.5 * max(best, 0.0)
 
 

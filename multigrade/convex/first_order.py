@@ -48,9 +48,7 @@ def accelerated_proximal_gradient(
         push = (old - 1) / new
         ahead = weights + push * (weights - state.weights)
         fit_ahead = fit + push * (fit - state.fit)
-        return state._replace(
-            weights=weights, fit=fit, ahead=ahead, fit_ahead=fit_ahead, momentum=new, active=active
-        )
+        return state._replace(weights=weights, fit=fit, ahead=ahead, fit_ahead=fit_ahead, momentum=new, active=active)
 
     def steps_and_check(state: _State) -> _State:
         state = jax.lax.fori_loop(0, STEPS_PER_CHECK, step, state)

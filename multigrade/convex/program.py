@@ -67,7 +67,7 @@ def convex_program(
     Patterns are all of them where there are at most ``max_patterns`` (then ``is_full``), otherwise ``num_samples``
     random ones; or those given, boolean (P, N), one column for each point.
     """
-    features, target, weight = _checked(inputs, targets, sample_weight)
+    features, target, weight = check_data(inputs, targets, sample_weight)
     check_positive("regularisation", regularisation)
     if has_bias:
         features = np.column_stack([features, np.ones(len(features))])
@@ -117,7 +117,7 @@ def reduced(program: ConvexProgram) -> tuple[np.ndarray, np.ndarray, np.ndarray]
     return features, np.divide(features, norms, out=np.zeros_like(features), where=norms > 0), basis
 
 
-def _checked(inputs, targets, sample_weight) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def check_data(inputs, targets, sample_weight) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     features, target = np.asarray(inputs, float), np.asarray(targets, float)
     if features.ndim != 2 or 0 in features.shape:
         raise ValueError(f"inputs must have shape (points, features), both at least 1; got {features.shape}")

@@ -53,9 +53,7 @@ def solve_first_order(
     return _solve(program, accelerated_proximal_gradient, dual_norms, tolerance, max_iterations, start)
 
 
-def solve_gated(
-    program: ConvexProgram, *, tolerance: float = 1e-4, max_iterations: int = 100_000
-) -> ConvexSolution:
+def solve_gated(program: ConvexProgram, *, tolerance: float = 1e-4, max_iterations: int = 100_000) -> ConvexSolution:
     """A feasible point from the gated relaxation min 1/2 ||sum_i D_i X g_i - e||^2 + beta sum_i ||g_i||, no cones.
 
     Each g_i is then split into u_i - v_i with both in the cone and ||u_i||^2 + ||v_i||^2 least. The fit is that of
@@ -147,7 +145,7 @@ def _gap(program: ConvexProgram, data: Groups, weights: np.ndarray | None, norms
     norms = norms_of(program, residual)
     value = 0.5 * residual @ residual + penalty
     bound = scaled_dual_value(residual, target, float(norms.max()), program.regularisation)
-    return (value - bound) / value if value > 0 else 0.0, norms
+    return float((value - bound) / value) if value > 0 else 0.0, norms
 
 
 def _working_set(program: ConvexProgram, norms: np.ndarray, is_used: np.ndarray, size: int) -> np.ndarray:

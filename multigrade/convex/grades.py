@@ -1,0 +1,128 @@
+"""Multi-grade learning as a sequence of convex programs, each solved with a certificate (Section 5, Theorem 3).
+
+Grade l fits a two-layer ReLU network to the residual e_l on features x_l, by its convex program; then
+e_{l+1} = e_l - N_l(x_l), and x_{l+1} is the hidden layer of N_l. As the zero network is feasible in every grade,
+the objectives fall: p_{l+1} <= 1/2 ||e_{l+1}||^2 <= p_l.
+
+    fit = fit_convex_grades(x, y, num_grades=3, regularisation=0.01)
+    for grade in fit.grades:
+        print(grade.certificate)
+    fit.predict(x)
+"""
+
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+
+from ..networks import Layer, Network
+from .certificate import Certificate, ConvexSolution
+from .columns import solve_by_columns
+from .network import evaluate, hidden_features, to_network
+from .program import check_data, check_positive
+from .solvers import solve_first_order, solve_newton
+
+SOLVERS: dict[str, Callable[..., ConvexSolution]] = {"newton": solve_newton, "first_order": solve_first_order}
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class ConvexGrade:
+    """One grade: its network, the (hidden, output) layers in float64, and the certificate of its program."""
+
+    network: Network
+    params: tuple[Layer, Layer]
+    certificate: Certificate
+
+    def features(self, features) -> np.ndarray:
+        """The hidden layer, which the next grade reads."""
+        return hidden_features(self.params, features)
+
+    def output(self, features) -> np.ndarray:
+        """What the grade adds to the prediction, (points, outputs)."""
+        return evaluate(self.params, features)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class ConvexFit:
+    """The grades in order; the model is their sum."""
+
+    grades: tuple[ConvexGrade, ...]
+
+    def staged_predict(self, inputs) -> Iterator[np.ndarray]:
+        """Predictions after one grade, two grades, ...; float64, (points, outputs)."""
+        features, total = np.asarray(inputs, float), 0.0
+        for grade in self.grades:
+            total = total + grade.output(features)
+            yield total
+            features = grade.features(features)
+
+    def predict(self, inputs) -> np.ndarray:
+        """The sum of all grades; float64, (points, outputs)."""
+        *_, last = self.staged_predict(inputs)
+        return last
+
+
+def fit_convex_grades(
+    inputs,
+    targets,
+    *,
+    num_grades: int,
+    regularisation: float | Sequence[float],
+    sample_weight=None,
+    has_bias: bool = True,
+    max_patterns: int = 10_000,
+    num_samples: int = 500,
+    max_rounds: int = 5,
+    seed: int = 0,
+    tolerance: float = 1e-4,
+    solver: str = "newton",
+    on_grade: Callable[[int, ConvexGrade], None] | None = None,
+) -> ConvexFit:
+    """Grades of two-layer ReLU networks, each the optimum of its convex program to a relative gap of ``tolerance``.
+
+    Args:
+        inputs: (points, features).
+        targets: (points,) or (points, outputs).
+        num_grades: L, at least 1.
+        regularisation: beta > 0, one for all grades or one for each; the loss is a sum over points, not a mean.
+        sample_weight: (points,), factors of the squared errors.
+        has_bias: whether neurons have a bias; it is regularised with the weights.
+        max_patterns: programs with at most this many patterns are solved over all of them; for others,
+        num_samples, max_rounds: random patterns to start with, and rounds of column generation, see
+            ``solve_by_columns``.
+        seed: of the random patterns.
+        tolerance: the relative duality gap at which a solve stops.
+        solver: "newton", or "first_order" for more than some thousand points.
+        on_grade: called with each grade's number, from 1, and the grade as soon as it is solved.
+    """
+    strengths = _strengths(regularisation, num_grades)
+    if solver not in SOLVERS:
+        raise ValueError(f"solver must be one of {', '.join(SOLVERS)}; got {solver!r}")
+    features, residual, weight = check_data(inputs, targets, sample_weight)
+    grades = []
+    for number, strength in enumerate(strengths, start=1):
+        solution = solve_by_columns(
+            features, residual, regularisation=strength, sample_weight=weight, has_bias=has_bias,
+            max_patterns=max_patterns, num_samples=num_samples, num_added=num_samples, max_rounds=max_rounds,
+            seed=seed, tolerance=tolerance, solver=SOLVERS[solver],
+        )  # fmt: skip
+        grades.append(ConvexGrade(*to_network(solution), solution.certificate))
+        if on_grade is not None:
+            on_grade(number, grades[-1])
+        residual = residual - grades[-1].output(features)
+        features = grades[-1].features(features)
+    return ConvexFit(tuple(grades))
+
+
+def _strengths(regularisation: float | Sequence[float], num_grades: int) -> np.ndarray:
+    """beta for every grade."""
+    if num_grades < 1:
+        raise ValueError(f"num_grades must be at least 1; got {num_grades!r}")
+    if np.ndim(regularisation) > 1 or np.size(regularisation) not in (1, num_grades):
+        raise ValueError(
+            f"regularisation must be one number or one for each of the {num_grades} grades; got {regularisation!r}"
+        )
+    strengths = np.broadcast_to(np.asarray(regularisation, float), num_grades)
+    for strength in strengths:
+        check_positive("regularisation", float(strength))
+    return strengths

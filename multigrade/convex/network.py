@@ -1,0 +1,103 @@
+"""Theorem 3's construction: from a point of the convex program to a two-layer network, and back.
+
+A group u_i of output k becomes a neuron (w, a) = (u_i / sqrt||u_i||, sqrt||u_i||), a group v_i one with a < 0; then
+a (Xw)_+ = D_i X u_i because u_i is in its cone, and beta/2 (||w||^2 + a^2) = beta ||u_i||. The last entry of w is
+the bias of the neuron where the program has one; the output layer has none.
+
+Parameters are float64 numpy arrays in the package's own ``Layer``; networks of JAX take them as they are and compute
+in whatever precision is switched on.
+"""
+
+import numpy as np
+
+from ..networks import Layer, Network
+from .certificate import ConvexSolution
+from .program import ConvexProgram
+
+SMALLEST_NEURON = 1e-9  # groups below this fraction of the sum of norms are solver noise, and are dropped
+PARALLEL = 1e-10  # neurons of one output and sign whose unit vectors are closer than this are merged
+
+
+def to_network(solution: ConvexSolution) -> tuple[Network, tuple[Layer, Layer]]:
+    """The network of a solution, with at most m* neurons, m* the number of non-zero groups.
+
+    Neurons of one output and sign on one ray (from cells that share a face) are merged, which changes neither the
+    function nor the objective. The zero solution becomes one neuron with zero weights.
+    """
+    program, weights = solution.program, solution.weights
+    norms = np.linalg.norm(weights, axis=-1)
+    output, side, pattern = np.nonzero(norms > SMALLEST_NEURON * norms.sum())
+    vectors, labels = _merged(weights[output, side, pattern], np.stack([output, side], axis=1))
+    roots = np.sqrt(np.linalg.norm(vectors, axis=1))
+    hidden = (vectors / roots[:, None]).T if len(vectors) else np.zeros((vectors.shape[1], 1))
+    outer = np.zeros((hidden.shape[1], program.targets.shape[1]))
+    outer[np.arange(len(vectors)), labels[:, 0]] = np.where(labels[:, 1] == 0, roots, -roots)
+    weight, bias = (hidden[:-1], hidden[-1]) if program.has_bias else (hidden, np.zeros(hidden.shape[1]))
+    network = Network((weight.shape[0], *outer.shape))
+    return network, (Layer(weight, bias), Layer(outer, np.zeros(outer.shape[1])))
+
+
+def from_network(program: ConvexProgram, params: tuple[Layer, Layer]) -> np.ndarray:
+    """The point of the program that computes what a two-layer ReLU network computes, at no larger objective.
+
+    Neuron (w, a) adds |a_k| w to the group of its own pattern, output k and the sign of a_k. Needs those patterns in
+    the program and an output bias of 0. Where Xw has zeros, any pattern whose closed cone holds w will do.
+    """
+    hidden, outer = (Layer(*(np.asarray(part, float) for part in layer)) for layer in params)
+    if np.any(outer.bias != 0):
+        raise ValueError(f"params must have an output bias of 0, which the program does not know; got {outer.bias}")
+    if not program.has_bias and np.any(hidden.bias != 0):
+        raise ValueError("params must have no hidden bias for a program without one (has_bias=False)")
+    vectors = np.column_stack([hidden.weight.T, hidden.bias]) if program.has_bias else hidden.weight.T
+    weights = np.zeros(program.point_shape)
+    for j, k in zip(*np.nonzero(outer.weight), strict=True):
+        i = _pattern_index(program, vectors[j], j)
+        weights[k, 0 if outer.weight[j, k] > 0 else 1, i] += abs(outer.weight[j, k]) * vectors[j]
+    return weights
+
+
+def network_objective(
+    params: tuple[Layer, Layer], inputs, targets, *, regularisation: float, sample_weight=None
+) -> float:
+    """1/2 sum_n s_n ||N(x_n) - e_n||^2 + beta/2 sum_j (||w_j||^2 + b_j^2 + ||a_j||_1^2): the non-convex objective."""
+    hidden, outer = params
+    error = evaluate(params, inputs) - np.reshape(targets, (len(inputs), -1))
+    weight = np.ones(len(error)) if sample_weight is None else np.asarray(sample_weight, float)
+    penalty = np.sum(hidden.weight**2) + np.sum(hidden.bias**2) + np.sum(np.abs(outer.weight).sum(axis=1) ** 2)
+    return float(0.5 * np.sum(weight[:, None] * error**2) + 0.5 * regularisation * penalty)
+
+
+def hidden_features(params: tuple[Layer, Layer], inputs) -> np.ndarray:
+    """(xW + b)_+ in float64."""
+    return np.maximum(np.asarray(inputs, float) @ params[0].weight + params[0].bias, 0.0)
+
+
+def evaluate(params: tuple[Layer, Layer], inputs) -> np.ndarray:
+    """The network's output in float64."""
+    return hidden_features(params, inputs) @ params[1].weight + params[1].bias
+
+
+def _merged(vectors: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Sums of the vectors that share a ray and a label, in order of first appearance."""
+    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    sums: list[np.ndarray] = []
+    leaders: list[int] = []
+    for j, vector in enumerate(vectors):
+        same = np.all(labels[leaders] == labels[j], axis=1) & (
+            np.linalg.norm(unit[leaders] - unit[j], axis=1) <= PARALLEL
+        )
+        if np.any(same):
+            sums[int(np.argmax(same))] += vector
+        else:
+            leaders.append(j)
+            sums.append(vector.copy())
+    return np.array(sums).reshape(-1, vectors.shape[1]), labels[leaders]
+
+
+def _pattern_index(program: ConvexProgram, vector: np.ndarray, neuron: int) -> int:
+    product = program.inputs @ vector
+    is_clear = np.abs(product) > 1e-12 * np.linalg.norm(program.inputs, axis=1) * np.linalg.norm(vector)
+    matches = np.all(program.patterns[:, is_clear] == (product[is_clear] >= 0), axis=1)
+    if not np.any(matches):
+        raise ValueError(f"params must use patterns of the program; that of neuron {neuron} is not among them")
+    return int(np.argmax(matches))
