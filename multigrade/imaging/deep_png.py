@@ -1,0 +1,86 @@
+"""PNG files with 16 bits per channel and more than one channel, which Pillow reduces to 8 bits.
+
+Reads what the PNG specification calls colour types 2, 4 and 6 at depth 16, not interlaced, and writes the same.
+"""
+
+import struct
+import zlib
+from pathlib import Path
+
+import numpy as np
+
+SIGNATURE = b"\x89PNG\r\n\x1a\n"
+_CHANNELS = {2: 3, 4: 2, 6: 4}  # colour type: RGB, grey + alpha, RGBA
+_COLOUR_TYPES = {channels: colour_type for colour_type, channels in _CHANNELS.items()}
+
+
+def is_deep_png(path: Path) -> bool:
+    """Whether the header says PNG, 16 bits, several channels."""
+    with open(path, "rb") as file:
+        head = file.read(26)
+    return len(head) == 26 and head.startswith(SIGNATURE) and head[24] == 16 and head[25] in _CHANNELS
+
+
+def read_deep_png(path: Path) -> np.ndarray:
+    """Samples (h, w, channels), uint16. Assumes ``is_deep_png`` and a size that was found acceptable."""
+    chunks = _chunks(path.read_bytes())
+    width, height, _, colour_type, _, _, interlace = struct.unpack(">IIBBBBB", chunks[0][1])
+    if interlace:
+        raise ValueError("interlaced PNGs of 16-bit colour are not read; save it without interlacing")
+    channels = _CHANNELS[colour_type]
+    data = zlib.decompress(b"".join(content for kind, content in chunks if kind == b"IDAT"))
+    if len(data) != height * (1 + 2 * channels * width):
+        raise ValueError("the pixel data do not fill the image")
+    lines = np.frombuffer(data, np.uint8).reshape(height, -1)
+    samples = _unfilter(lines[:, 0], lines[:, 1:].reshape(height, width, 2 * channels))
+    return samples.view(">u2").astype(np.uint16)
+
+
+def write_deep_png(path: Path, samples: np.ndarray) -> None:
+    """Write (h, w, 2 | 3 | 4) samples, uint16."""
+    height, width, channels = samples.shape
+    raw = samples.astype(">u2").view(np.uint8).reshape(height, -1)
+    up = np.diff(raw, axis=0, prepend=np.zeros((1, raw.shape[1]), np.uint8))  # filter 2, wraps modulo 256
+    lines = np.concatenate([np.full((height, 1), 2, np.uint8), up], axis=1)
+    header = struct.pack(">IIBBBBB", width, height, 16, _COLOUR_TYPES[channels], 0, 0, 0)
+    parts = [(b"IHDR", header), (b"IDAT", zlib.compress(lines.tobytes())), (b"IEND", b"")]
+    framed = (struct.pack(">I", len(c)) + kind + c + struct.pack(">I", zlib.crc32(kind + c)) for kind, c in parts)
+    path.write_bytes(SIGNATURE + b"".join(framed))
+
+
+def _chunks(content: bytes) -> list[tuple[bytes, bytes]]:
+    """(kind, content) of every chunk up to IEND, with checked sums."""
+    chunks, at = [], len(SIGNATURE)
+    while not chunks or chunks[-1][0] != b"IEND":
+        if len(content) < at + 12:
+            raise ValueError("the file ends before its IEND chunk")
+        (length,) = struct.unpack_from(">I", content, at)
+        body = content[at + 4 : at + 8 + length]
+        if content[at + 8 + length : at + 12 + length] != struct.pack(">I", zlib.crc32(body)):
+            raise ValueError("a chunk is cut short or its checksum does not match")
+        chunks.append((body[:4], body[4:]))
+        at += 12 + length
+    return chunks
+
+
+def _unfilter(kinds: np.ndarray, filtered: np.ndarray) -> np.ndarray:
+    """Undo the line filters of the PNG specification (section 9) on bytes (h, w, bytes per pixel).
+
+    A byte needs its neighbours to the left, above and above left; so all pixels of one anti-diagonal can be done at
+    once: h + w vector steps instead of a loop over bytes.
+    """
+    height, width, _ = filtered.shape
+    if kinds.max(initial=0) > 4:
+        raise ValueError("unknown line filter")
+    out = np.zeros((height + 1, width + 1, filtered.shape[2]), np.int16)  # a zero row above and column to the left
+    for diagonal in range(height + width - 1):
+        rows = np.arange(max(0, diagonal - width + 1), min(height, diagonal + 1))
+        columns = diagonal - rows
+        left, above, corner = out[rows + 1, columns], out[rows, columns + 1], out[rows, columns]
+        distances = np.abs(np.stack([above - corner, left - corner, left + above - 2 * corner]))
+        nearest = distances.argmin(axis=0)  # the first of equals, as the specification orders them
+        paeth = np.choose(nearest, [left, above, corner])
+        guesses = [np.zeros_like(left), left, above, (left + above) // 2, paeth]
+        guess = np.choose(kinds[rows][:, None], guesses)
+        out[rows + 1, columns + 1] = (filtered[rows, columns] + guess) & 255
+    return np.ascontiguousarray(out[1:, 1:].astype(np.uint8))

@@ -1,0 +1,277 @@
+"""Pictures in files: read, degraded for trying out, written back in their own format and depth.
+
+``load`` reads PNG, JPEG and TIFF files, 8 or 16 bits or floating point, grey or colour, or one of the free pictures by
+name (``load(":camera")``); ``save`` writes them atomically. Pixels are float64 on the unit scale, upright (the EXIF
+orientation is applied), and the alpha channel is kept apart: restoration never touches it, ``save`` puts it back.
+Whatever is wrong with a file is one line of ``ValueError``.
+
+    picture = load("photo.png")
+    restored = picture.with_channels(restore(picture.channels))
+    save("restored.png", restored)
+"""
+
+import dataclasses
+import logging
+import os
+import struct
+import warnings
+import zlib
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.ndimage
+import tifffile
+from PIL import Image, ImageOps, UnidentifiedImageError
+
+from ..files import atomic_path
+from .deep_png import is_deep_png, read_deep_png, write_deep_png
+from .pictures import draw_picture
+
+FORMATS = {".png": "png", ".jpg": "jpeg", ".jpeg": "jpeg", ".tif": "tiff", ".tiff": "tiff"}
+MAX_PIXELS = 100_000_000  # our choice: larger claims are taken for a decompression bomb
+# What Pillow, tifffile and zlib raise on damaged files, besides the plain OSError.
+_DAMAGE = (OSError, SyntaxError, ValueError, EOFError, struct.error, zlib.error, KeyError, IndexError, TypeError)
+# Rotations and flips that undo EXIF orientations 1 to 8, as functions of (h, w, ...) arrays.
+_UPRIGHT = {
+    2: lambda a: a[:, ::-1],
+    3: lambda a: a[::-1, ::-1],
+    4: lambda a: a[::-1],
+    5: lambda a: a.swapaxes(0, 1),
+    6: lambda a: a.swapaxes(0, 1)[:, ::-1],
+    7: lambda a: a[::-1, ::-1].swapaxes(0, 1),
+    8: lambda a: a.swapaxes(0, 1)[::-1],
+}
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Picture:
+    """One picture: intensities, and what is needed to write it back as it came."""
+
+    pixels: np.ndarray  # float64, (h, w) grey or (h, w, 3) colour, [0, 1]; not clipped after degradation
+    alpha: np.ndarray | None = None  # float64, (h, w), or no alpha channel
+    depth: int = 8  # bits per channel: 8, 16, or 32 for floating point
+    name: str = ""  # of the file or free picture, for titles and tables
+    path: Path | None = None  # the file it was read from
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.pixels.shape[:2]
+
+    @property
+    def is_colour(self) -> bool:
+        return self.pixels.ndim == 3
+
+    @property
+    def channels(self) -> np.ndarray:
+        """(channels, h, w), one channel or three: the layout of operators and objectives."""
+        return np.moveaxis(self.pixels, -1, 0) if self.is_colour else self.pixels[None]
+
+    def with_channels(self, channels: np.ndarray) -> "Picture":
+        """The same picture with other intensities, (channels, h, w)."""
+        pixels = np.moveaxis(np.asarray(channels, np.float64), 0, -1)
+        return dataclasses.replace(self, pixels=pixels if self.is_colour else pixels[..., 0])
+
+
+def load(source: str | os.PathLike) -> Picture:
+    """The picture in a file, or the free picture ``:name`` (see ``pictures.LICENCES``)."""
+    if isinstance(source, str) and source.startswith(":"):
+        return Picture(_unit_scale(draw_picture(source[1:])), name=source)
+    path = Path(source)
+    if not path.is_file():
+        raise ValueError(f"there is no file {path}")
+    if path.stat().st_size == 0:
+        raise ValueError(f"{path} is empty")
+    try:
+        samples = _read(path)
+    except _Refused as error:
+        raise ValueError(f"{path}: {error}") from None
+    except UnidentifiedImageError:
+        raise ValueError(f"{path} is not a PNG, JPEG or TIFF image") from None
+    except _DAMAGE as error:
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise ValueError(f"{path} is damaged or not an image ({reason})") from None
+    return _picture(path, samples)
+
+
+def save(path: str | os.PathLike, picture: Picture) -> None:
+    """Write a picture in the format that the extension names and, where the format can, in the picture's own depth.
+
+    Integer formats clip to [0, 1] and round; PNG takes 16 bits from floating point; JPEG always has 8 bits (quality
+    95) and refuses an alpha channel. Nothing appears at ``path`` unless everything went well.
+    """
+    path = check_output(path, picture.path)
+    form = FORMATS[path.suffix.lower()]
+    if not np.isfinite(picture.pixels).all():
+        raise ValueError(f"the picture for {path} has pixels that are not finite; nothing was written")
+    if form == "jpeg" and picture.alpha is not None:
+        raise ValueError(f"JPEG cannot hold the alpha channel for {path}; write a PNG or TIFF file")
+    samples = picture.pixels
+    if picture.alpha is not None:
+        samples = np.concatenate([np.atleast_3d(samples), picture.alpha[..., None]], axis=-1)
+    depth = {"jpeg": 8, "png": min(picture.depth, 16), "tiff": picture.depth}[form]
+    with atomic_path(path) as temporary:
+        _write(temporary, form, _quantise(samples, depth), has_alpha=picture.alpha is not None)
+
+
+def check_output(path: str | os.PathLike, source: Path | None = None) -> Path:
+    """The path to write to, or ValueError: unknown extension, missing folder, or the very file that was read."""
+    path = Path(path)
+    if path.suffix.lower() not in FORMATS:
+        raise ValueError(f"the output must end in {', '.join(FORMATS)}; got {path.name!r}")
+    if not path.parent.is_dir():
+        raise ValueError(f"the folder of {path} does not exist; create it first")
+    if path.is_dir():
+        raise ValueError(f"the output {path} is a folder")
+    if source is not None and path.exists() and path.samefile(source):
+        raise ValueError(f"the output {path} is the input; give it another name")
+    return path
+
+
+def add_noise(image: np.ndarray, sigma: float, *, seed: int) -> np.ndarray:
+    """image + Gaussian noise of standard deviation ``sigma`` on the 0..255 scale; not clipped (Section 4)."""
+    if not 0 <= sigma < np.inf:
+        raise ValueError(f"the noise's sigma must be at least 0 on the 0..255 scale; got {sigma!r}")
+    image = np.asarray(image, np.float64)
+    return image + sigma / 255 * np.random.default_rng(seed).standard_normal(image.shape)
+
+
+def add_blur(image: np.ndarray, sigma: float) -> np.ndarray:
+    """``GaussianBlur(sigma)`` of an image (h, w) or (h, w, 3), in float64."""
+    if not 0 <= sigma < np.inf:
+        raise ValueError(f"the blur's sigma must be at least 0 pixels; got {sigma!r}")
+    return scipy.ndimage.gaussian_filter(
+        np.asarray(image, np.float64), sigma, mode="reflect", truncate=3.0, axes=(0, 1)
+    )
+
+
+class _Refused(ValueError):
+    """A sound file that we decline, with the reason."""
+
+
+def _read(path: Path) -> np.ndarray:
+    """Samples as stored: uint8, uint16 or floating point, (h, w) or (h, w, 2 | 3 | 4), upright."""
+    with warnings.catch_warnings(), _silent(logging.getLogger("tifffile")):
+        # Sizes are checked here and damage raises; what the readers warn of and log besides concerns metadata.
+        warnings.simplefilter("ignore")
+        try:
+            with Image.open(path, formats=["PNG", "JPEG", "TIFF"]) as image:
+                _check_size(image.size[::-1])
+                if image.format == "TIFF":
+                    return _read_tiff(path, image)
+                return read_deep_png(path) if is_deep_png(path) else _read_pillow(image)
+        except Image.DecompressionBombError:
+            raise _Refused(f"more than {MAX_PIXELS:,} pixels are claimed; not decoded") from None
+        except UnidentifiedImageError:
+            # tifffile knows layouts that Pillow does not, floating-point colour among them.
+            if path.suffix.lower() in (".tif", ".tiff"):
+                return _read_tiff(path, None)
+            raise
+
+
+@contextmanager
+def _silent(logger: logging.Logger):
+    was_disabled, logger.disabled = logger.disabled, True
+    try:
+        yield
+    finally:
+        logger.disabled = was_disabled
+
+
+def _check_size(shape: tuple[int, int]) -> None:
+    height, width = shape
+    if height * width > MAX_PIXELS:
+        raise _Refused(f"{width} x {height} pixels are claimed, more than {MAX_PIXELS:,}; not decoded")
+    if min(height, width) < 2:
+        raise _Refused(f"the image must have at least 2 x 2 pixels; it has {width} x {height}")
+
+
+def _read_pillow(image: Image.Image) -> np.ndarray:
+    has_alpha = "transparency" in image.info or image.mode in ("LA", "La", "PA", "RGBA", "RGBa")
+    if image.mode.startswith("I"):
+        upright = np.asarray(ImageOps.exif_transpose(image))
+        return upright.astype(np.uint16)
+    is_grey = image.mode in ("1", "L", "LA", "La")
+    mode = ("LA" if has_alpha else "L") if is_grey else ("RGBA" if has_alpha else "RGB")
+    return np.asarray(ImageOps.exif_transpose(image).convert(mode))
+
+
+def _read_tiff(path: Path, image: Image.Image | None) -> np.ndarray:
+    """tifffile for what is stored plainly or deflated; Pillow for palettes, LZW, JPEG and the like with 8 bits."""
+    with tifffile.TiffFile(path) as file:
+        page: Any = file.pages[0]
+        if len(file.pages) > 1:
+            raise _Refused(f"it has {len(file.pages)} pages; give a file with one")
+        _check_size((page.imagelength, page.imagewidth))
+        is_plain = page.compression in _PLAIN and page.photometric != tifffile.PHOTOMETRIC.PALETTE
+        if is_plain:
+            return _upright_tiff(page)
+        if image is not None and page.bitspersample == 8:
+            return _read_pillow(image)
+        layout = f"{page.compression.name} compression, {page.photometric.name} colours, {page.bitspersample} bits"
+        raise _Refused(f"TIFF with {layout} is not read")
+
+
+_PLAIN = (tifffile.COMPRESSION.NONE, tifffile.COMPRESSION.ADOBE_DEFLATE, tifffile.COMPRESSION.DEFLATE)
+
+
+def _upright_tiff(page) -> np.ndarray:
+    samples, photometric = page.asarray(), page.photometric
+    if page.axes == "SYX":
+        samples = np.moveaxis(samples, 0, -1)
+    elif page.axes not in ("YX", "YXS"):
+        raise _Refused(f"the TIFF layout {page.axes} is not an image of pixels and channels")
+    if photometric == tifffile.PHOTOMETRIC.MINISWHITE and samples.dtype.kind in "bu":
+        samples = ~samples
+    elif photometric not in (tifffile.PHOTOMETRIC.MINISBLACK, tifffile.PHOTOMETRIC.RGB):
+        raise _Refused(f"TIFF with {photometric.name} colours is not read")
+    orientation = page.tags["Orientation"].value if "Orientation" in page.tags else 1
+    return _UPRIGHT.get(int(orientation), lambda a: a)(samples)
+
+
+def _picture(path: Path, samples: np.ndarray) -> Picture:
+    channels = 1 if samples.ndim == 2 else samples.shape[2]
+    if channels > 4:
+        raise ValueError(f"{path} has {channels} channels; only grey and colour, with or without alpha, are read")
+    depth = {"b1": 8, "u1": 8, "u2": 16, "f2": 32, "f4": 32, "f8": 32}.get(samples.dtype.str[1:])
+    if depth is None:
+        raise ValueError(f"{path} has {samples.dtype} pixels; only 8 and 16 bits and floating point are read")
+    unit = _unit_scale(samples)
+    if not np.isfinite(unit).all():
+        raise ValueError(f"{path} has pixels that are not finite (NaN or infinity)")
+    if unit.min() < -1 or unit.max() > 2:
+        limits = f"{unit.min():g} to {unit.max():g}"
+        raise ValueError(f"{path} has floating-point pixels from {limits}; they must be on the scale 0 (black) to 1")
+    unit = np.atleast_3d(unit)
+    alpha = unit[..., -1] if channels in (2, 4) else None
+    pixels = unit[..., 0] if channels < 3 else unit[..., :3]
+    return Picture(np.ascontiguousarray(pixels), alpha, depth, path.name, path)
+
+
+def _unit_scale(samples: np.ndarray) -> np.ndarray:
+    """float64 with 1 for the largest integer of the type; floating point stays."""
+    white = {"b": 1, "u": np.iinfo(samples.dtype).max if samples.dtype.kind == "u" else 1, "f": 1}
+    return samples.astype(np.float64) / white[samples.dtype.kind]
+
+
+def _quantise(samples: np.ndarray, depth: int) -> np.ndarray:
+    if depth == 32:
+        return samples.astype(np.float32)
+    white = 2**depth - 1
+    return np.rint(np.clip(samples, 0, 1) * white).astype(np.uint8 if depth == 8 else np.uint16)
+
+
+def _write(path: Path, form: str, samples: np.ndarray, *, has_alpha: bool) -> None:
+    if form == "tiff":
+        channels = 1 if samples.ndim == 2 else samples.shape[2]
+        extra = {"extrasamples": ["unassalpha"]} if has_alpha else {}
+        photometric = "rgb" if channels >= 3 else "minisblack"
+        planar = {"planarconfig": "contig"} if channels > 1 else {}
+        tifffile.imwrite(path, samples, photometric=photometric, compression="zlib", metadata=None, **extra, **planar)
+    elif form == "png" and samples.dtype == np.uint16 and samples.ndim == 3:
+        write_deep_png(path, samples)
+    elif form == "png":
+        Image.fromarray(samples).save(path, format="PNG")
+    else:
+        Image.fromarray(samples).save(path, format="JPEG", quality=95, subsampling=0)
