@@ -93,7 +93,9 @@ def fit_grades(
     """
     start = time.perf_counter()
     steps = (num_steps,) * len(structure) if isinstance(num_steps, int) else tuple(num_steps)
-    x, y, weights, held_out = _validated(structure, steps, inputs, targets, sample_weight, validation, model)
+    x, y, weights, held_out = _validated(
+        structure, steps, inputs, targets, sample_weight, validation, model, time_limit
+    )
     saved = None
     store = None
     if checkpoint is not None:
@@ -160,9 +162,11 @@ def fit_grades(
     return Fit(model, records)
 
 
-def _validated(structure, steps, inputs, targets, sample_weight, validation, model: MultiGrade):
+def _validated(structure, steps, inputs, targets, sample_weight, validation, model: MultiGrade, time_limit):
     if not structure:
         raise ValueError("structure must have at least one grade; got none")
+    if time_limit is not None and not time_limit > 0:
+        raise ValueError(f"time_limit must be a positive number of seconds; got {time_limit!r}")
     if len(steps) != len(structure):
         raise ValueError(f"num_steps must be one number or one per grade ({len(structure)}); got {steps!r}")
     if tuple(grade.network for grade in model.grades) != tuple(structure[: len(model.grades)]):

@@ -98,7 +98,7 @@ def minimise(
     the whole run as arrays every ``save_every`` seconds; given back as ``resume``, with all else equal, they continue
     it to the bit. ``key`` draws the batches; ``grade`` is what observers are told.
     """
-    _validate(num_steps, record_every, keep, observers, time_limit)
+    _validate(num_steps, record_every, keep, observers)
     transformation = make_optimiser(optimiser)
     params = jax.tree.map(jnp.asarray, params)
     auxiliary = objective.init(params, data) if auxiliary is None else auxiliary
@@ -118,7 +118,7 @@ def minimise(
         jnp.int32(0),
         params,
         params,
-        (jnp.float32(jnp.inf), params) if keep == "best" else (),
+        (jnp.asarray(jnp.inf), params) if keep == "best" else (),
         transformation.init(params),
         auxiliary,
         stopping.init(),
@@ -132,14 +132,12 @@ def minimise(
     return host.run(state, time_limit=time_limit, save=save, save_every=save_every)
 
 
-def _validate(num_steps, record_every, keep, observers, time_limit) -> None:
+def _validate(num_steps, record_every, keep, observers) -> None:
     for name, value in (("num_steps", num_steps), ("record_every", record_every)):
         if value < 1:
             raise ValueError(f"{name} must be at least 1; got {value!r}")
     if keep not in ("last", "best"):
         raise ValueError(f"keep must be 'last' or 'best'; got {keep!r}")
-    if time_limit is not None and not time_limit > 0:
-        raise ValueError(f"time_limit must be a positive number of seconds; got {time_limit!r}")
     for observer in observers:
         if observer.every is not None and (observer.every < 1 or observer.every % record_every):
             raise ValueError(
@@ -309,7 +307,7 @@ class _Host:
             new = {key: np.asarray(value)[None] for key, value in row.items()}
             self.observed[name] = {k: np.concatenate([last[k], v]) for k, v in new.items()} if last else new
         if seen.learning_rate is not None:
-            self.problem = self.problem._replace(rate=jnp.float32(seen.learning_rate))
+            self.problem = self.problem._replace(rate=jnp.asarray(float(seen.learning_rate)))
 
     def _keep(self, steps: Array, rows: Array, count: int) -> None:
         self.steps = np.concatenate([self.steps, np.asarray(steps)[:count]])

@@ -52,7 +52,7 @@ def make_rate(learning_rate, optimiser: str | optax.GradientTransformation):
         return learning_rate if is_pytree else jax.tree_util.Partial(learning_rate)
     if isinstance(learning_rate, str) or not (math.isfinite(learning_rate) and learning_rate > 0):
         raise ValueError(f"learning_rate must be a positive number or a schedule; got {learning_rate!r}")
-    return jnp.float32(learning_rate)
+    return jnp.asarray(float(learning_rate))
 
 
 def rate_at(rate, step) -> jax.Array:

@@ -1,0 +1,141 @@
+"""The command line: what a stranger types, and what they get for a mistake."""
+
+import os
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+RUN = [sys.executable, "-m", "multigrade.cli"]
+
+
+def run(*arguments, cwd, check=True):
+    result = subprocess.run([*RUN, *map(str, arguments)], cwd=cwd, capture_output=True, text=True, check=False)
+    assert not check or result.returncode == 0, result.stderr
+    return result
+
+
+@pytest.fixture
+def table(tmp_path):
+    generator = np.random.default_rng(0)
+    inputs = generator.uniform(-1, 1, (120, 2))
+    rows = np.column_stack([inputs, inputs[:, 0] ** 2 - inputs[:, 1]])
+    np.savetxt(tmp_path / "data.csv", rows, delimiter=",", header="a,b,y", comments="")
+    np.savez(tmp_path / "data.npz", X=inputs, y=rows[:, 2])
+    return tmp_path
+
+
+def test_help_and_version_answer_without_importing_jax(tmp_path):
+    code = "import sys, multigrade.cli, multigrade; print(any(m in sys.modules for m in ('jax', 'sklearn', 'numpy')))"
+    assert subprocess.check_output([sys.executable, "-c", code], text=True) == "False\n"
+    assert "multigrade 0." in run("--version", cwd=tmp_path).stdout
+    assert "predict" in run("--help", cwd=tmp_path).stdout
+
+
+@pytest.mark.parametrize("suffix", ["csv", "npz"])
+def test_fit_then_predict_recovers_the_function(table, suffix):
+    result = run("fit", f"data.{suffix}", "--target", "y", "--model", "m.safetensors", cwd=table)
+    assert "grade" in result.stdout
+    assert "grade 1/3" in result.stderr  # plain progress lines: the output is not a terminal
+    run("predict", "m.safetensors", f"data.{suffix}", "-o", f"out.{suffix}", cwd=table)
+    y = np.load(table / "data.npz")["y"]
+    predicted = np.load(table / "out.npz")["y"] if suffix == "npz" else np.loadtxt(table / "out.csv", skiprows=1)
+    assert 1 - np.mean((predicted - y) ** 2) / np.var(y) > 0.98
+    assert sorted(p.name for p in table.iterdir()) == sorted(["data.csv", "data.npz", "m.safetensors", f"out.{suffix}"])
+
+
+def test_quiet_prints_nothing(table):
+    result = run("fit", "data.csv", "--steps", 5, "--quiet", cwd=table)
+    assert (result.stdout, result.stderr) == ("", "")
+
+
+def test_an_interrupted_fit_continues(table):
+    arguments = ["fit", "data.csv", "--steps", "4000", "--grades", "2", "--model"]
+    process = subprocess.Popen([*RUN, *arguments, "killed.safetensors"], cwd=table, stderr=subprocess.DEVNULL)
+    checkpoint = table / "killed.checkpoint"
+    deadline = time.monotonic() + 120
+    while not checkpoint.exists() and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.01)
+    process.kill()
+    process.wait()
+    run(*arguments, "killed.safetensors", cwd=table)
+    run(*arguments, "whole.safetensors", cwd=table)
+    for name in ("killed", "whole"):
+        run("predict", f"{name}.safetensors", "data.csv", "-o", f"{name}.csv", cwd=table)
+    assert (table / "killed.csv").read_text() == (table / "whole.csv").read_text()
+    assert not checkpoint.exists()
+
+
+BAD_TABLES = {
+    "empty.csv": "",
+    "header.csv": "a,y\n",
+    "ragged.csv": "a,y\n1,2\n3\n",
+    "text.csv": "a,y\n1,2\nx,3\n",
+    "nan.csv": "a,y\n1,2\nnan,3\n",
+    "infinite.csv": "a,y\n1,2\n3,inf\n",
+    "twice.csv": "a,a\n1,2\n",
+    "only.csv": "y\n1\n2\n",
+    "binary.csv": "\x00\x89PNG\xff",
+    "fake.npz": "not a zip",
+}
+
+
+@pytest.mark.parametrize("name", BAD_TABLES)
+def test_a_bad_table_gets_one_line_and_leaves_no_file(tmp_path, name):
+    (tmp_path / name).write_bytes(BAD_TABLES[name].encode("latin-1"))
+    result = run("fit", name, cwd=tmp_path, check=False)
+    assert_one_line(result)
+    assert os.listdir(tmp_path) == [name]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        (["fit", "missing.csv"], "no file"),
+        (["fit", "data.csv", "--target", "z"], "no column 'z'"),
+        (["fit", "data.csv", "--grades", "0"], "n_grades"),
+        (["fit", "data.csv", "--width", "0"], "hidden_layer_sizes"),
+        (["fit", "data.csv", "--learning-rate", "-1"], "learning_rate"),
+        (["fit", "data.csv", "--solver", "sgd"], "solver"),
+        (["fit", "data.csv", "--method", "x"], "--method must be one of"),
+        (["fit", "data.csv", "--model", "nowhere/m.safetensors"], "does not exist"),
+        (["fit", "data.csv", "--model", "m.pkl"], "must end in .safetensors"),
+        (["predict", "data.csv", "data.csv", "-o", "out.csv"], "not a multigrade estimator"),
+        (["predict", "missing.safetensors", "data.csv", "-o", "out.csv"], "no file"),
+        (["predict", "m", "data.csv", "-o", "data.csv"], "is the input"),
+        (["demo", "-o", "picture.txt"], "must end in"),
+        (["demo", "--epochs", "0"], "--epochs must be at least 1"),
+    ],
+)
+def test_a_mistake_gets_one_line_and_exit_code_2(table, arguments, word):
+    before = sorted(p.name for p in table.iterdir())
+    result = run(*arguments, cwd=table, check=False)
+    assert_one_line(result)
+    assert word in result.stderr
+    assert sorted(p.name for p in table.iterdir()) == before
+    if arguments[0] == "fit" and word == "no file":
+        assert "Traceback" in run("--debug", *arguments, cwd=table, check=False).stderr
+
+
+def test_wrong_columns_are_named(table):
+    run("fit", "data.csv", "--steps", 5, "--model", "m.safetensors", "-q", cwd=table)
+    (table / "other.csv").write_text("a,c\n1,2\n")
+    result = run("predict", "m.safetensors", "other.csv", "-o", "out.csv", cwd=table, check=False)
+    assert_one_line(result)
+    assert "lacks the column 'b'" in result.stderr
+
+
+def test_demo_draws_a_picture(tmp_path):
+    result = run("demo", "--epochs", 200, "-o", "demo.png", "-q", cwd=tmp_path)
+    assert "MGDL-1" in result.stdout
+    assert (tmp_path / "demo.png").read_bytes().startswith(b"\x89PNG")
+
+
+def assert_one_line(result):
+    assert result.returncode == 2, result.stderr
+    lines = result.stderr.strip().splitlines()
+    assert len(lines) == 1, result.stderr
+    assert lines[0].startswith("multigrade: ")
+    assert not result.stdout

@@ -1,0 +1,135 @@
+"""The estimators keep scikit-learn's conventions, all of them, and our identities."""
+
+import subprocess
+import sys
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import make_friedman1
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MinMaxScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from multigrade import MultiGradeRegressor, MultiScaleRegressor, SingleGradeRegressor, load_estimator
+
+X, Y = make_friedman1(200, noise=0.5, random_state=0)
+SMALL = {"hidden_layer_sizes": (16,), "max_iter": 60, "random_state": 0}
+ESTIMATORS = [
+    MultiGradeRegressor(n_grades=2, hidden_layer_sizes=(16, 16), max_iter=100),
+    SingleGradeRegressor(hidden_layer_sizes=(16, 16), max_iter=100),
+    MultiScaleRegressor(hidden_layer_sizes=(8, 8), max_iter=100),
+]
+
+
+@parametrize_with_checks(ESTIMATORS)
+def test_sklearn_conventions(estimator, check):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)
+        check(estimator)
+
+
+def test_last_stage_equals_prediction_and_stages_improve():
+    regressor = MultiGradeRegressor(3, **SMALL).fit(X, Y)
+    stages = list(regressor.staged_predict(X))
+    np.testing.assert_array_equal(stages[-1], regressor.predict(X))
+    errors = [np.mean((stage - Y) ** 2) for stage in stages]
+    assert errors == sorted(errors, reverse=True)
+    assert regressor.n_grades_ == 3
+    assert regressor.n_iter_ == 180
+
+
+def test_loss_curve_ends_at_the_error_of_the_prediction():
+    regressor = MultiGradeRegressor(2, **SMALL, alpha=0.0).fit(X, Y)
+    expected = 0.5 * np.mean((Y - regressor.predict(X)) ** 2) / np.var(Y)
+    assert regressor.loss_curve_[-1] == pytest.approx(expected, rel=1e-3)
+    assert regressor.validation_curve_ is None
+
+
+def test_warm_start_adds_grades_and_equals_fitting_at_once():
+    at_once = MultiGradeRegressor(3, **SMALL).fit(X, Y)
+    grown = MultiGradeRegressor(1, **SMALL, warm_start=True).fit(X, Y).set_params(n_grades=3).fit(X, Y)
+    np.testing.assert_array_equal(at_once.predict(X), grown.predict(X))
+    with pytest.raises(ValueError, match="n_grades must be at least the number already fitted"):
+        grown.set_params(n_grades=2).fit(X, Y)
+
+
+def test_grades_added_in_another_process_equal_fitting_at_once(tmp_path):
+    MultiGradeRegressor(2, **SMALL, warm_start=True).fit(X, Y).save(tmp_path / "two.safetensors")
+    script = """
+import sys
+from sklearn.datasets import make_friedman1
+from multigrade import load_estimator
+X, Y = make_friedman1(200, noise=0.5, random_state=0)
+load_estimator(sys.argv[1]).set_params(n_grades=4).fit(X, Y).save(sys.argv[2])
+"""
+    subprocess.run(
+        [sys.executable, "-c", script, tmp_path / "two.safetensors", tmp_path / "four.safetensors"], check=True
+    )
+    four = MultiGradeRegressor.load(tmp_path / "four.safetensors")
+    np.testing.assert_array_equal(four.predict(X), MultiGradeRegressor(4, **SMALL).fit(X, Y).predict(X))
+    assert len(four.records_) == 4
+
+
+def test_row_order_repetition_and_integer_weights_change_no_bit():
+    order = np.random.default_rng(0).permutation(len(X))
+    weights = np.random.default_rng(1).integers(0, 3, len(X))
+    base = MultiGradeRegressor(2, **SMALL).fit(X, Y, sample_weight=weights)
+    shuffled = clone(base).fit(X[order], Y[order], sample_weight=weights[order])
+    repeated = clone(base).fit(np.repeat(X, weights, axis=0), np.repeat(Y, weights))
+    for other in (shuffled, repeated):
+        np.testing.assert_array_equal(base.predict(X), other.predict(X))
+
+
+def test_standardisation_makes_the_fit_independent_of_units():
+    plain = MultiGradeRegressor(2, **SMALL).fit(X, Y)
+    scaled = MultiGradeRegressor(2, **SMALL).fit(1024 * X + 7, 0.25 * Y - 3)
+    np.testing.assert_allclose(scaled.predict(1024 * X + 7), 0.25 * plain.predict(X) - 3, rtol=0.02, atol=0.02)
+
+
+def test_multi_output_fits_every_output():
+    both = np.column_stack([Y, -2 * Y + 1])
+    regressor = MultiGradeRegressor(2, **{**SMALL, "max_iter": 300}).fit(X, both)
+    assert regressor.predict(X).shape == both.shape
+    assert regressor.score(X, both) > 0.9
+
+
+def test_early_stopping_keeps_a_validation_curve_and_can_end_early():
+    regressor = MultiGradeRegressor(2, **{**SMALL, "max_iter": 2000}, early_stopping=True, n_iter_no_change=3).fit(X, Y)
+    assert len(regressor.validation_curve_) == len(regressor.loss_curve_)
+    assert regressor.n_iter_ < 4000
+
+
+def test_pipeline_grid_search_and_clone():
+    pipeline = make_pipeline(MinMaxScaler(), MultiGradeRegressor(2, **SMALL))
+    search = GridSearchCV(pipeline, {"multigraderegressor__n_grades": [1, 2]}, cv=2).fit(X, Y)
+    assert search.best_params_ == {"multigraderegressor__n_grades": 2}
+    assert clone(search.best_estimator_).get_params()["multigraderegressor__max_iter"] == 60
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda e: type(e).__name__)
+def test_saved_estimator_predicts_the_same_bits(estimator, tmp_path):
+    fitted = clone(estimator).set_params(random_state=0).fit(X, Y)
+    fitted.save(tmp_path / "e.safetensors")
+    again = load_estimator(tmp_path / "e.safetensors")
+    np.testing.assert_array_equal(fitted.predict(X), again.predict(X))
+    np.testing.assert_array_equal(fitted.loss_curve_, again.loss_curve_)
+    assert again.get_params().keys() == fitted.get_params().keys()
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"n_grades": 0}, "'n_grades' parameter"),
+        ({"learning_rate": -0.1}, "'learning_rate' parameter"),
+        ({"solver": "sgd"}, "'solver' parameter"),
+        ({"hidden_layer_sizes": ()}, "hidden_layer_sizes"),
+        ({"hidden_layer_sizes": [(8,), (8,), (8,)], "n_grades": 2}, "one per grade"),
+        ({"hidden_layer_sizes": (8, -1)}, "positive integers"),
+    ],
+)
+def test_a_wrong_parameter_is_named(parameters, message):
+    with pytest.raises(ValueError, match=message):
+        MultiGradeRegressor(**parameters).fit(X, Y)

@@ -1,0 +1,331 @@
+"""The loop and the grades: references, identities, named outcomes."""
+
+import re
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+from multigrade import (
+    LeastSquares,
+    MultiGrade,
+    MultiScaleNetwork,
+    Network,
+    NoImprovement,
+    Observation,
+    Outcome,
+    Plateau,
+    Rows,
+    fit_grades,
+    minimise,
+    structures,
+    warmup_cosine,
+)  # fmt: skip
+from multigrade.objectives import over_blocks
+from multigrade.synthetic import setting
+
+from .references import gradient_descent
+
+DATA = setting(1)
+X, Y = DATA.x_train[::8], DATA.y_train[::8]
+SMALL = structures.graded(1, [(16,), (16, 8), (12,)], 1)
+
+
+def fit(structure=SMALL, x=X, y=Y, **options):
+    defaults = {"num_steps": 60, "optimiser": "gd", "learning_rate": 0.05, "record_every": 10}
+    return fit_grades(structure, x, y, **{**defaults, **options})
+
+
+def assert_same(a, b):
+    jax.tree.map(np.testing.assert_array_equal, a, b)
+
+
+@pytest.mark.parametrize("widths", [(2, 7, 2), (2, 6, 5, 5, 4, 2)], ids=["depth 2", "depth 5"])
+def test_gradient_descent_equals_float64_numpy(widths):
+    generator = np.random.default_rng(1)
+    x, y = generator.normal(size=(30, 2)), generator.normal(size=(30, 2))
+    with jax.enable_x64(True):
+        network = Network(widths, bias_std=0.3)
+        params = jax.tree.map(lambda a: jnp.asarray(a, jnp.float64), network.init(jax.random.key(3)))
+        losses, layers = gradient_descent([(np.array(w), np.array(b)) for w, b in params], x, y, 0.05, 50)
+        run = minimise(
+            LeastSquares(network), params, Rows(jnp.asarray(x), jnp.asarray(y)),
+            num_steps=50, optimiser="gd", learning_rate=0.05, record_every=1,
+        )  # fmt: skip
+        for (w, b), layer in zip(layers, run.params, strict=True):
+            np.testing.assert_allclose(layer.weight, w, rtol=1e-11, atol=1e-13)
+            np.testing.assert_allclose(layer.bias, b, rtol=1e-11, atol=1e-13)
+    np.testing.assert_allclose(run.record.train_loss[:-1], losses, rtol=1e-6)
+    np.testing.assert_array_equal(run.record.steps, np.arange(51))
+
+
+@pytest.mark.parametrize("optimiser", ["gd", "momentum", "adam"])
+def test_named_optimisers_equal_optax(optimiser):
+    network = Network((1, 8, 1))
+    params, rows = network.init(jax.random.key(0)), Rows(jnp.asarray(X), jnp.asarray(Y))
+    reference = {"gd": optax.sgd(0.01), "momentum": optax.sgd(0.01, momentum=0.9), "adam": optax.adam(0.01)}[optimiser]
+    runs = [
+        minimise(LeastSquares(network), params, rows, num_steps=20, optimiser=o, learning_rate=r, record_every=5)
+        for o, r in ((optimiser, 0.01), (reference, None))
+    ]
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-7), runs[0].params, runs[1].params)
+
+
+@pytest.mark.parametrize("optimiser", ["gd", "momentum", "adam", "muon", "lbfgs"])
+def test_every_optimiser_lowers_the_loss_of_every_grade(optimiser):
+    result = fit(optimiser=optimiser, learning_rate=None, num_steps=100, residual_scaling=True)
+    for record in result.records:
+        assert record.train_loss[-1] < record.train_loss[0]
+
+
+def test_gradient_by_blocks_equals_automatic_differentiation():
+    network = Network((3, 30, 30, 2))
+    params = network.init(jax.random.key(0))
+    generator = np.random.default_rng(0)
+    rows = Rows(*(jnp.asarray(generator.normal(size=(1300, k)), jnp.float32) for k in (3, 2)))
+    rows = rows._replace(weights=jnp.asarray(generator.uniform(size=1300), jnp.float32))
+    objective = LeastSquares(network, decay=0.01)
+    (loss, _), gradient = objective.value_and_grad(params, (), rows)
+
+    def whole(p):
+        squares = rows.weights[:, None] * (rows.targets - network(p, rows.inputs)) ** 2
+        penalty = 0.005 * sum(jnp.sum(layer.weight**2) for layer in p)
+        return 0.5 * jnp.sum(squares) / jnp.sum(rows.weights) + penalty
+
+    expected, slope = jax.value_and_grad(whole)(params)
+    assert float(loss) == pytest.approx(float(expected), rel=1e-5)
+    assert float(objective(params, (), rows)[0]) == pytest.approx(float(expected), rel=1e-5)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-6), gradient, slope)
+
+
+def test_blocks_cover_every_row_once():
+    rows = jnp.arange(23.0)[:, None]
+    for size in (None, 1, 5, 23, 24):
+        assert float(over_blocks(lambda block: jnp.sum(block), rows, size)) == 253.0
+
+
+def test_residual_after_a_grade_is_target_minus_staged_prediction():
+    seen = {}
+
+    class Peek:
+        name, every = "peek", 60
+
+        def observe(self, snapshot, carry):
+            seen.setdefault(snapshot.grade, snapshot.loss.args[2].targets)
+
+    result = fit(observers=[Peek()])
+    stages = list(result.model.staged(X))
+    for grade in (1, 2):
+        np.testing.assert_allclose(seen[grade], Y - stages[grade - 1], atol=1e-6)
+
+
+def test_earlier_grades_stay_bit_identical():
+    two, three = fit(SMALL[:2]), fit(SMALL)
+    assert_same(two.model.grades, three.model.grades[:2])
+
+
+def test_continuing_equals_fitting_at_once():
+    for scaling in (False, True):
+        at_once = fit(residual_scaling=scaling)
+        first = fit(SMALL[:2], residual_scaling=scaling)
+        continued = fit(model=first.model, records=first.records, residual_scaling=scaling)
+        assert_same(at_once.model, continued.model)
+
+
+def test_one_scale_multi_scale_training_equals_single_grade():
+    network = Network((1, 8, 8, 1))
+    single = fit((network,))
+    multi = fit((MultiScaleNetwork(network, (1.0,)),))
+    assert_same(single.model.grades[0].params, multi.model.grades[0].params[0])
+
+
+def test_residual_scaling_keeps_losses_in_the_units_of_the_targets():
+    result = fit(residual_scaling=True, optimiser="adam", learning_rate=0.01)
+    for record, stage in zip(result.records, result.model.staged(X), strict=True):
+        assert record.train_loss[-1] == pytest.approx(0.5 * float(jnp.mean((Y - stage) ** 2)), rel=1e-4)
+    residual = Y - next(iter(result.model.staged(X)))
+    assert float(result.model.grades[1].scale) == pytest.approx(float(jnp.sqrt(jnp.mean(residual**2))), rel=1e-5)
+
+
+def test_metrics_and_validation_are_recorded_beside_the_loss():
+    result = fit(metrics={"rmse": lambda p, t: jnp.sqrt(jnp.mean((p - t) ** 2))}, validation=(X, Y))
+    for record in result.records:
+        np.testing.assert_allclose(record.validation_loss, record.train_loss, rtol=1e-6)
+        np.testing.assert_allclose(record.columns["rmse"] ** 2 / 2, record.train_loss, rtol=1e-4)
+
+
+def test_sample_weights_of_zero_equal_absent_rows():
+    weights = np.ones(len(X), np.float32)
+    weights[5:9] = 0
+    kept = weights > 0
+    weighted, absent = fit(sample_weight=weights), fit(x=X[kept], y=Y[kept])
+    np.testing.assert_allclose(weighted.model(X), absent.model(X), atol=1e-4)
+
+
+def test_random_batches_repeat_with_the_seed_and_differ_without():
+    runs = [fit(SMALL[:1], batch_size=16, seed=seed) for seed in (0, 0, 1)]
+    assert_same(runs[0].model, runs[1].model)
+    assert not np.array_equal(runs[0].model(X), runs[2].model(X))
+
+
+def test_chunks_do_not_change_the_run(monkeypatch):
+    from multigrade.training import loop
+
+    long = fit(num_steps=95, optimiser="adam")
+    monkeypatch.setattr(loop, "_next_num_rows", lambda *_: 1)
+    short = fit(num_steps=95, optimiser="adam")
+    assert_same(long.model, short.model)
+    for a, b in zip(long.records, short.records, strict=True):
+        assert_same(dict(a.columns), dict(b.columns))
+        np.testing.assert_array_equal(a.steps, [*range(0, 95, 10), 95])
+
+
+def test_a_sweep_over_rates_compiles_once():
+    from multigrade.training import loop
+
+    fit(SMALL[:1], learning_rate=0.01)
+    compiled = loop._advance._cache_size()
+    for rate in (0.02, 0.03):
+        fit(SMALL[:1], learning_rate=rate, num_steps=70, record_every=7)
+    assert loop._advance._cache_size() == compiled
+
+
+def test_schedules_set_the_rate_of_each_step():
+    schedule = warmup_cosine(0.5, 100, warmup=0.1)
+    rates = np.array([float(schedule(step)) for step in range(100)])
+    np.testing.assert_allclose(rates[:10], 0.05 * np.arange(1, 11), rtol=1e-5)
+    assert rates.max() == pytest.approx(0.5)
+    assert rates[-1] < 1e-3
+    halved = fit(SMALL[:1], learning_rate=optax.piecewise_constant_schedule(0.05, {30: 0.0}))
+    assert_same(halved.model, fit(SMALL[:1], num_steps=30, learning_rate=0.05).model)
+
+
+def test_divergence_keeps_the_last_finite_parameters_and_the_record():
+    result = fit(learning_rate=100.0, record_every=1)
+    (record,) = result.records  # no further grade is fitted
+    assert result.outcome == Outcome.DIVERGED
+    assert "lower learning rate" in record.sentence
+    assert np.isfinite(record.train_loss).all()
+    assert len(record.train_loss) == record.num_steps
+    rows = Rows(jnp.asarray(X), jnp.asarray(Y))
+    grade = result.model.grades[0]
+    last = LeastSquares(grade.network)(grade.params, (), rows)[0]
+    assert float(last) == pytest.approx(record.train_loss[-1], rel=1e-5)
+
+
+def test_plateau_rule_stops_where_the_formula_says():
+    rule = Plateau(window=3, tolerance=0.1)
+    watched = [9.0, 9, 9, 5, 4, 3, 3.9, 3.9, 3.9, 1]  # window means 9, 4, 3.9: 2.5 % apart
+    state, stops = rule.init(), []
+    for value in watched:
+        state, stop = rule.update(state, jnp.float32(value))
+        stops.append(bool(stop))
+    assert stops.index(True) == 8
+
+
+def test_a_run_at_rest_ends_on_the_plateau():
+    result = fit(SMALL[:1], learning_rate=1e-9, num_steps=10_000, stopping=Plateau(4, 1e-4), validation=(X, Y))
+    record = result.records[0]
+    assert (record.outcome, record.num_steps) == (Outcome.PLATEAU, 70)
+
+
+def test_best_parameters_are_kept():
+    result = fit(SMALL[:1], learning_rate=0.6, num_steps=200, record_every=1, keep="best", stopping=NoImprovement(50))
+    record = result.records[0]
+    grade = result.model.grades[0]
+    loss = LeastSquares(grade.network)(grade.params, (), Rows(jnp.asarray(X), jnp.asarray(Y)))[0]
+    assert float(loss) == pytest.approx(record.train_loss.min(), rel=1e-5)
+
+
+def test_observers_are_called_when_due_and_can_stop_and_steer():
+    class Watch:
+        name, every = "watch", 20
+
+        def observe(self, snapshot, carry):
+            calls = 0 if carry is None else int(carry["calls"])
+            assert snapshot.learning_rate == pytest.approx(0.05 if calls == 0 else 0.01)
+            values = {"loss": float(snapshot.loss(snapshot.params))}
+            stop = "seen enough" if calls == 2 and snapshot.grade == 1 else None
+            return Observation(values, {"calls": np.int32(calls + 1)}, stop, learning_rate=0.01)
+
+    result = fit(SMALL[:2], observers=[Watch()])
+    first, second = result.records
+    np.testing.assert_array_equal(first.observations["watch"]["step"], [0, 20, 40, 60])
+    at = np.searchsorted(first.steps, [0, 20, 40, 60])
+    np.testing.assert_allclose(first.observations["watch"]["loss"], first.train_loss[at], rtol=1e-5)
+    assert (second.outcome, second.sentence, second.num_steps) == (Outcome.OBSERVER, "seen enough", 40)
+
+
+def test_time_limit_ends_the_fit_with_what_there_is():
+    result = fit(num_steps=10**8, time_limit=0.5, record_every=1000)
+    assert result.outcome == Outcome.TIME_LIMIT
+    assert len(result.model.grades) == 1
+    assert np.isfinite(result.model(X)).all()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"learning_rate": -1.0}, "learning_rate must be a positive number or a schedule; got -1.0"),
+        ({"learning_rate": float("nan")}, "learning_rate must be"),
+        ({"optimiser": "sgd"}, "optimiser must be one of gd, momentum, adam, muon, lbfgs; got 'sgd'"),
+        ({"num_steps": 0}, "num_steps must be at least 1; got 0"),
+        ({"num_steps": (1, 2)}, "one per grade (3)"),
+        ({"structure": ()}, "at least one grade"),
+        ({"x": X[:, 0]}, "inputs must have shape (rows, 1)"),
+        ({"x": X * np.nan}, "inputs must be finite"),
+        ({"y": Y[:-1]}, "same, positive number of rows"),
+        ({"sample_weight": -np.ones(len(X))}, "sample_weight must hold"),
+        ({"record_every": 0}, "record_every must be at least 1"),
+        ({"keep": "first"}, "keep must be 'last' or 'best'"),
+        ({"time_limit": 0}, "time_limit must be"),
+        ({"model": MultiGrade(fit(SMALL[1:2], x=np.zeros((2, 16)), y=np.zeros((2, 1))).model.grades)}, "first grades"),
+    ],
+)  # fmt: skip
+def test_a_wrong_argument_is_named_before_any_work(options, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        fit(**options)
+
+
+@pytest.mark.parametrize("activation", ["tanh", "softplus"])
+@pytest.mark.parametrize("grade", [1, 2])
+def test_theorems_1_and_2_gradient_descent_below_two_over_alpha(activation, grade):
+    """With eta < 2 / alpha on the trajectory the loss never rises, the gradient tends to 0; far above, it rises."""
+    with jax.enable_x64(True):
+        x = jnp.linspace(-1, 1, 20)[:, None]
+        y = jnp.sin(3 * x)
+        features = x if grade == 1 else jnp.tanh(x @ jnp.array([[1.0, -2.0, 0.5]]) + jnp.array([0.1, 0.5, -0.3]))
+        network = Network((features.shape[1], 4, 1), activation)
+        params = jax.tree.map(lambda a: jnp.asarray(a, jnp.float64), network.init(jax.random.key(2)))
+        flat, unravel = jax.flatten_util.ravel_pytree(params)
+
+        def loss(w):
+            return 0.5 * jnp.mean((network(unravel(w), features) - y) ** 2)
+
+        norm = jax.jit(lambda w: jnp.abs(jnp.linalg.eigvalsh(jax.hessian(loss)(w))).max())
+        gradient = jax.jit(jax.value_and_grad(loss))
+        eta = 1.0 / norm(flat)
+        for _ in range(5):  # halve the rate until the trajectory satisfies the theorem's condition
+            w, losses, alpha, slopes = flat, [], 0.0, []
+            for step in range(3000):
+                value, slope = gradient(w)
+                losses.append(float(value))
+                slopes.append(float(jnp.linalg.norm(slope)))
+                if step % 50 == 0:
+                    alpha = max(alpha, float(norm(w)))
+                w = w - eta * slope
+            if eta < 2 / alpha:
+                break
+            eta = eta / 2
+        assert eta < 2 / alpha
+        assert np.all(np.diff(losses) <= 1e-15)
+        assert slopes[-1] < 0.05 * slopes[0]
+
+        w, losses = flat, []
+        for _ in range(200):
+            value, slope = gradient(w)
+            losses.append(float(value))
+            w = w - 20 / norm(flat) * slope
+        assert np.max(np.diff(losses)) > 0
