@@ -1,0 +1,53 @@
+"""``multigrade spectrum``: follow the eigenvalues of I - eta H along a run; a record and a figure out."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def spectrum(
+    source: Annotated[str, typer.Argument(help="1 or 2 for the paper's settings, or an image, or a CSV or NPZ table.")],
+    method: Annotated[str, typer.Option(help="sgdl, mgdl or msdl.")] = "mgdl",
+    learning_rate: Annotated[float | None, typer.Option(help="Rate; the paper's for settings 1 and 2.")] = None,
+    epochs: Annotated[int, typer.Option(help="Gradient descent steps, per grade for mgdl.")] = 100_000,
+    every: Annotated[int | None, typer.Option(help="Epochs between spectra; a fiftieth of the epochs.")] = None,
+    num: Annotated[int, typer.Option(help="Eigenvalues at either end.")] = 10,
+    edge: Annotated[float | None, typer.Option(help="End a grade when an eigenvalue falls below this.")] = None,
+    target: Annotated[str, typer.Option(help="Column to predict, for tables.")] = "y",
+    stride: Annotated[int, typer.Option(help="Take every so many pixels in both directions, for images.")] = 4,
+    output: Annotated[Path, typer.Option("-o", "--output", help="Figure (.png, .svg, .pdf).")] = Path("spectrum.png"),
+    record: Annotated[Path | None, typer.Option(help="Record (.safetensors); beside the figure if not given.")] = None,
+    seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
+) -> None:
+    """Follow the spectrum of training: multigrade spectrum 1 --method sgdl
+
+    Below -1 gradient descent oscillates; in (-1, 1) it descends steadily. See docs/spectrum.md.
+    """
+    from ..tables import check_output
+
+    record = record or output.with_suffix(".safetensors")
+    check_output(output, (".png", ".svg", ".pdf"))
+    check_output(record, (".safetensors",))
+    from ..curvature.command import METHODS, run_spectrum, save_spectrum
+    from ..curvature.figure import spectrum_figure
+    from ..curvature.tracking import summarise_spectrum
+    from ..files import atomic_path
+    from ..progress import ProgressObserver
+
+    if method not in METHODS:
+        raise ValueError(f"--method must be one of {', '.join(METHODS)}; got {method!r}")
+    arguments = {"method": method, "learning_rate": learning_rate, "epochs": epochs, "every": every, "num": num}
+    arguments |= {"edge": edge, "target": target, "stride": stride, "seed": seed}
+    with ProgressObserver(4 if method == "mgdl" else 1, "spectrum") as progress:
+        records = run_spectrum(source, observers=() if quiet else (progress,), **arguments)
+    save_spectrum(record, records, {"source": Path(source).name, **arguments})
+    rate = float(records[0].observations["spectrum"]["learning_rate"][0])
+    figure = spectrum_figure({rf"{method.upper()}, $\eta$ = {rate:.4g}": records})
+    with atomic_path(output) as temporary:
+        figure.savefig(temporary, dpi=130)
+    if not quiet:
+        for summary in summarise_spectrum(records):
+            print(summary.sentence)
+        print(f"figure written to {output}, record to {record}")

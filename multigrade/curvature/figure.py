@@ -1,0 +1,74 @@
+"""The paper's picture of a run: eigenvalues of I - eta H above, the loss beneath, one column per run."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..training.record import RunRecord
+from .tracking import spectrum_of
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def spectrum_figure(runs: Mapping[str, Sequence[RunRecord]], *, name: str = "spectrum") -> "Figure":
+    """Smallest eigenvalues solid, largest dashed, the band (-1, 1) shaded, the loss beneath, grades side by side.
+
+    ``runs`` maps a title to the records of its grades; ``name`` is that of the ``SpectrumObserver``.
+    """
+    from matplotlib.figure import Figure
+
+    if not runs:
+        raise ValueError("runs must hold at least one run; got none")
+    figure = Figure(figsize=(1.5 + 5 * len(runs), 6.5), layout="constrained")
+    axes = figure.subplots(2, len(runs), sharex="col", sharey="row", squeeze=False, height_ratios=(3, 2))
+    for (title, records), (above, beneath) in zip(runs.items(), axes.T, strict=True):
+        above.set_title(title)
+        _draw_eigenvalues(above, records, name)
+        _draw_loss(beneath, records)
+        beneath.set_xlabel("epochs")
+    axes[0, 0].set_ylabel(r"eigenvalues of $I - \eta H$")
+    axes[1, 0].set_ylabel("training loss")
+    axes[0, -1].legend(loc="lower right", fontsize="small", framealpha=0.9)
+    return figure
+
+
+def _draw_eigenvalues(axes, records: Sequence[RunRecord], name: str) -> None:
+    from matplotlib import colormaps
+
+    axes.axhspan(-1, 1, color="tab:green", alpha=0.12, linewidth=0, label="steady: (-1, 1)")
+    for grade, (start, record) in enumerate(_with_starts(records)):
+        seen = spectrum_of(record, name)
+        steps = start + np.asarray(seen["step"])
+        shades = colormaps["viridis"](np.linspace(0, 0.85, seen["smallest"].shape[1]))
+        for kind, style in (("largest", "--"), ("smallest", "-")):
+            for index in reversed(range(len(shades))):
+                label = f"{kind}, outermost" if grade == 0 and index == 0 else None
+                marker = "." if len(steps) < 4 else None
+                values = seen[kind][:, index]
+                axes.plot(steps, values, style, color=shades[index], linewidth=1.1, marker=marker, label=label)
+    _draw_boundaries(axes, records)
+
+
+def _draw_loss(axes, records: Sequence[RunRecord]) -> None:
+    for grade, (start, record) in enumerate(_with_starts(records)):
+        axes.semilogy(start + record.steps, record.train_loss, color=f"C{grade}", linewidth=0.7)
+        if len(records) > 1:
+            middle = start + record.num_steps / 2
+            axes.annotate(
+                f"grade {grade + 1}", (middle, 1), (0, -4), xycoords=axes.get_xaxis_transform(),
+                textcoords="offset points", ha="center", va="top", fontsize="small", color=f"C{grade}",
+            )  # fmt: skip
+    axes.ticklabel_format(axis="x", style="sci", scilimits=(-3, 4))
+    _draw_boundaries(axes, records)
+
+
+def _draw_boundaries(axes, records: Sequence[RunRecord]) -> None:
+    for start, _ in _with_starts(records)[1:]:
+        axes.axvline(start, color="0.4", linewidth=0.8, linestyle=":")
+
+
+def _with_starts(records: Sequence[RunRecord]) -> list[tuple[int, RunRecord]]:
+    starts = np.cumsum([0, *(record.num_steps for record in records)])
+    return [(int(start), record) for start, record in zip(starts, records, strict=False)]

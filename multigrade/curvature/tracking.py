@@ -1,0 +1,63 @@
+"""What a tracked spectrum says: how often it left (-1, 1), and whether the loss rose meanwhile."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from ..training.record import RunRecord
+
+
+class GradeSummary(NamedTuple):
+    """One grade, from its record. ``num_looks`` spectra were taken; "below" is <= -1, "above" is > 1."""
+
+    grade: int
+    num_looks: int
+    num_unconverged: int
+    num_below: int  # looks at which the smallest eigenvalue of I - eta H was at or below -1
+    num_above: int  # looks at which the largest was above 1, by more than rounding
+    most_below: int  # how many of the recorded eigenvalues were at or below -1 at once
+    smallest: float
+    largest: float
+    loss_rises: float  # share of the steps between recorded losses that went up
+    final_loss: float
+
+    @property
+    def sentence(self) -> str:
+        return (
+            f"grade {self.grade + 1}: smallest eigenvalue at or below -1 in {self.num_below} of {self.num_looks} "
+            f"spectra (lowest {self.smallest:.3f}, up to {self.most_below} of them at once), largest above 1 in "
+            f"{self.num_above} (highest {self.largest:.4f}); the loss rose between {100 * self.loss_rises:.1f} % of "
+            f"its records, to {self.final_loss:.3g} at the end"
+            + (f"; {self.num_unconverged} of the spectra did not converge" if self.num_unconverged else "")
+        )
+
+
+def summarise_spectrum(records: Sequence[RunRecord], *, name: str = "spectrum") -> list[GradeSummary]:
+    """One summary for each grade's record; ``name`` is that of the observer."""
+    return [_summarise(index, record, name) for index, record in enumerate(records)]
+
+
+def _summarise(grade: int, record: RunRecord, name: str) -> GradeSummary:
+    seen = spectrum_of(record, name)
+    smallest, largest = seen["smallest"], seen["largest"]
+    losses = record.train_loss
+    return GradeSummary(
+        grade,
+        len(smallest),
+        int(np.count_nonzero(seen["converged"] == 0)),
+        int(np.count_nonzero(smallest[:, 0] <= -1)),
+        int(np.count_nonzero(largest[:, 0] > 1 + 1e-6)),
+        int(np.max(np.count_nonzero(smallest <= -1, axis=1))),
+        float(np.nanmin(smallest)),
+        float(np.nanmax(largest)),
+        float(np.mean(np.diff(losses) > 0)) if len(losses) > 1 else 0.0,
+        float(losses[-1]),
+    )
+
+
+def spectrum_of(record: RunRecord, name: str = "spectrum"):
+    """What ``SpectrumObserver`` recorded."""
+    if name not in record.observations:
+        raise ValueError(f"the record holds no spectrum under {name!r}; train with a SpectrumObserver")
+    return record.observations[name]
