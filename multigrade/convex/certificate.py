@@ -16,7 +16,6 @@ import enum
 import jax
 import jax.numpy as jnp
 import numpy as np
-from scipy.optimize import minimize_scalar
 
 from . import cones
 from .program import ConvexProgram, objective, predict, reduced
@@ -94,10 +93,11 @@ def dual_norms(program: ConvexProgram, dual: np.ndarray) -> np.ndarray:
     """||Pi_{K_i}(+-X'D_i lambda)||, (2, P) for one output's lambda (N,): exact, and rounded upwards if at all."""
     with jax.enable_x64(True):
         features, directions, _ = reduced(program)
+        size = min(CHUNK, max(64, 1 << (program.num_patterns - 1).bit_length()))  # few shapes to compile
         parts = []
-        for first in range(0, program.num_patterns, CHUNK):
-            chunk = program.patterns[first : first + CHUNK]
-            padded = np.pad(chunk, ((0, min(CHUNK, program.num_patterns) - len(chunk)), (0, 0)))
+        for first in range(0, program.num_patterns, size):
+            chunk = program.patterns[first : first + size]
+            padded = np.pad(chunk, ((0, size - len(chunk)), (0, 0)))
             parts.append(np.asarray(_chunk_norms(padded, features, directions, dual))[:, : len(chunk)])
     return np.concatenate(parts, axis=1)
 
@@ -118,12 +118,10 @@ def _one_sided_norm(inputs: np.ndarray, dual: np.ndarray) -> float:
     upper = inputs.T @ (gain[:, None] * inputs)
     lower = inputs.T @ (np.divide(loss, norms, out=np.zeros_like(loss), where=norms > 0)[:, None] * inputs)
 
-    def bound(log_width: float) -> float:
-        width = np.exp(log_width)
+    def bound(width: float) -> float:
         return float(np.linalg.eigvalsh(upper / (2 * width) - lower)[-1] + width / 2 * gain.sum())
 
-    centre = np.log(max(norms.max(), 1e-300))
-    best = bound(minimize_scalar(bound, bounds=(centre - 10, centre + 1), method="bounded")["x"])
+    best = min(bound(width) for width in max(norms.max(), 1e-300) * np.geomspace(1e-3, 1, 50))
     return 0.5 * float(np.linalg.norm(inputs.T @ dual)) + 0.5 * max(best, 0.0)
 
 
