@@ -50,23 +50,26 @@ def solve_by_columns(
         max_patterns=max_patterns, num_samples=num_samples, seed=seed,
     )  # fmt: skip
     solution = solver(program, tolerance=tolerance, **options)
-    if program.is_full:
+    if program.is_full or not max_rounds:
         return solution
+    iterations = solution.certificate.iterations
     for round_number in range(max_rounds):
         found = violating_patterns(solution, num_added, tolerance=tolerance, seed=seed + round_number)
         if not len(found):
-            return _with_outcome(solution, Outcome.NO_VIOLATION_FOUND)
+            return _finished(solution, iterations, Outcome.NO_VIOLATION_FOUND)
         program = dataclasses.replace(program, patterns=np.concatenate([program.patterns, found]))
         start = np.pad(solution.weights, ((0, 0), (0, 0), (0, len(found)), (0, 0)))
         solution = solver(program, tolerance=tolerance, start=start, **options)
-    return _with_outcome(solution, Outcome.ROUND_LIMIT) if max_rounds else solution
+        iterations += solution.certificate.iterations
+    return _finished(solution, iterations, Outcome.ROUND_LIMIT)
 
 
-def _with_outcome(solution: ConvexSolution, outcome: Outcome) -> ConvexSolution:
-    """The outcome of the search, unless the last solve itself fell short."""
-    if solution.certificate.outcome is not Outcome.CONVERGED:
-        return solution
-    return dataclasses.replace(solution, certificate=dataclasses.replace(solution.certificate, outcome=outcome))
+def _finished(solution: ConvexSolution, iterations: int, outcome: Outcome) -> ConvexSolution:
+    """With the iterations of all rounds and the outcome of the search, unless the last solve itself fell short."""
+    certificate = dataclasses.replace(solution.certificate, iterations=iterations)
+    if certificate.outcome is Outcome.CONVERGED:
+        certificate = dataclasses.replace(certificate, outcome=outcome)
+    return dataclasses.replace(solution, certificate=certificate)
 
 
 def violating_patterns(

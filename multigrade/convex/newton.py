@@ -25,7 +25,7 @@ from jax import Array
 from . import cones
 from .groups import Groups, adjoint, apply, project, relative_gap, shrink, squared_norm
 
-FIRST_SIGMA, SIGMA_GROWTH, LAST_SIGMA = 10.0, 5.0, 1e9  # in units of 1 / ||F||^2
+FIRST_SIGMA, SIGMA_GROWTH, LAST_SIGMA = 10.0, 5.0, 1e11  # in units of 1 / ||F||^2; beyond, rounding wins
 NEWTON_STEPS = 30  # for one sigma
 SMALLEST_GRADIENT = 1e-11  # of phi, relative to ||e||: rounding
 

@@ -35,7 +35,7 @@ def solve_newton(
     program: ConvexProgram,
     *,
     tolerance: float = 1e-6,
-    max_iterations: int = 2_000,
+    max_iterations: int = 5_000,
     start: np.ndarray | None = None,
 ) -> ConvexSolution:
     """The optimum to a relative duality gap of ``tolerance``, by proximal Newton steps on working sets."""
@@ -109,14 +109,14 @@ def _solve_outputs(program, inner, norms_of, tolerance, max_iterations, start):
 def _rounds(program: ConvexProgram, data: Groups, inner, norms_of, tolerance, max_iterations, start):
     """Solve on a working set, measure over all patterns, enlarge; until the gap over all is within tolerance."""
     rank, size, iterations = data.features.shape[1], SMALLEST_WORKING_SET, 0
-    weights = start
+    weights, best, best_gap = start, start, np.inf
     for _ in range(MAX_ROUNDS):
         gap, norms = _gap(program, data, weights, norms_of)
         if weights is None:
             weights = np.zeros((*norms.shape, rank))
-        if gap <= tolerance:
-            return weights, iterations, True
-        if iterations >= max_iterations:
+        if gap < best_gap:
+            best, best_gap = weights, gap
+        if gap <= tolerance or iterations >= max_iterations:
             break
         flat = weights.reshape(-1, rank)
         is_used = np.any(flat != 0, axis=1)
@@ -130,7 +130,7 @@ def _rounds(program: ConvexProgram, data: Groups, inner, norms_of, tolerance, ma
         weights = np.zeros_like(weights)
         weights.reshape(-1, rank)[chosen] = np.asarray(solved)[: len(chosen)]
         iterations += int(count)
-    return weights, iterations, False
+    return best, iterations, best_gap <= tolerance
 
 
 def _gap(program: ConvexProgram, data: Groups, weights: np.ndarray | None, norms_of) -> tuple[float, np.ndarray]:
