@@ -1,0 +1,82 @@
+"""The before/after figure: input, every grade, result, reference and where the error is."""
+
+import dataclasses
+import math
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from ..files import atomic_path
+from .metrics import psnr
+
+FIGURE_FORMATS = (".png", ".pdf", ".svg")
+_COLUMNS = 4
+_PANEL_INCHES = 2.6
+_FULL_ERROR = 0.2  # the error map is white where an intensity is off by this much or more
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Panel:
+    """One image, (h, w) or (channels, h, w) on the unit scale, and its title."""
+
+    title: str
+    image: np.ndarray
+
+
+def comparison_figure(panels: Sequence[Panel], path: str | os.PathLike, *, reference: np.ndarray | None = None) -> None:
+    """Draw the panels in order and, given a clean reference, their PSNR, the reference and an error map of the last.
+
+    The file (PNG, PDF or SVG by its extension) appears whole or not at all.
+    """
+    path = Path(path)
+    if path.suffix.lower() not in FIGURE_FORMATS:
+        raise ValueError(f"the figure must end in {', '.join(FIGURE_FORMATS)}; got {path.name!r}")
+    if not panels:
+        raise ValueError("panels must hold at least one image")
+    drawings = [(_title(panel, reference), _displayed(panel.image), {}) for panel in panels]
+    if reference is not None:
+        error = np.abs(np.asarray(panels[-1].image, np.float64) - reference)
+        error = error.mean(0) if error.ndim == 3 else error
+        drawings.append(("reference", _displayed(reference), {}))
+        drawings.append((f"|{panels[-1].title} - reference|", error, {"cmap": "magma", "vmin": 0, "vmax": _FULL_ERROR}))
+    figure = _draw(drawings)
+    with atomic_path(path) as temporary:
+        figure.savefig(temporary, format=path.suffix[1:].lower(), dpi=150)
+
+
+def _title(panel: Panel, reference: np.ndarray | None) -> str:
+    # An observation of another size, as in upsampling, has no PSNR.
+    if reference is None or panel.image.shape != reference.shape:
+        return panel.title
+    return f"{panel.title}\n{psnr(panel.image, reference):.2f} dB"
+
+
+def _displayed(image: np.ndarray) -> np.ndarray:
+    """(h, w) or (h, w, 3) within [0, 1], as matplotlib wants it."""
+    image = np.clip(np.asarray(image, np.float64), 0, 1)
+    if image.ndim == 2:
+        return image
+    return image[0] if image.shape[0] == 1 else np.moveaxis(image, 0, -1)
+
+
+def _draw(drawings: list[tuple[str, np.ndarray, dict]]) -> Figure:
+    columns = min(_COLUMNS, len(drawings))
+    rows = math.ceil(len(drawings) / columns)
+    height, width = drawings[0][1].shape[:2]
+    tall = min(max(height / width, 0.4), 2.5)
+    size = (_PANEL_INCHES * columns, (_PANEL_INCHES * tall + 0.55) * rows)
+    figure = Figure(figsize=size, layout="constrained")
+    FigureCanvasAgg(figure)
+    for number, (title, image, style) in enumerate(drawings, start=1):
+        axes = figure.add_subplot(rows, columns, number)
+        shown = axes.imshow(image, interpolation="nearest", **({"cmap": "gray", "vmin": 0, "vmax": 1} | style))
+        axes.set_title(title, fontsize=9)
+        axes.set_axis_off()
+        if style:
+            bar = figure.colorbar(shown, ax=axes, shrink=0.7, extend="max")
+            bar.ax.tick_params(labelsize=7)
+    return figure
