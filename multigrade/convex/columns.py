@@ -1,9 +1,9 @@
 """Column generation: start with few patterns, add those that violate the dual most, stop with a bound.
 
 A pattern outside the program would lower the optimum only if its cone holds a unit w with |lambda'(Xw)_+| > beta.
-Where all patterns can be listed, the solvers' own working sets do this exactly. Otherwise such w are searched for by
-gradient ascent from many starts: what it finds are true violations; that it finds none is evidence, not proof, and
-the certificate says so by its outcome. Its ``full_dual_bound`` is proved without the search.
+Where all patterns can be listed, the solvers' own working sets do this exactly. Otherwise such cones are searched for,
+from cell to neighbouring cell: what the search finds are true violations; that it finds none is evidence, not proof,
+and the certificate says so by its outcome. Its ``full_dual_bound`` is proved without the search.
 """
 
 import dataclasses
@@ -13,12 +13,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .arrangements import patterns_of, row_space
+from . import cones
+from .arrangements import sample_patterns
 from .certificate import ConvexSolution, Outcome
-from .program import ConvexProgram, convex_program, predict
+from .program import convex_program, predict, reduced
 from .solvers import solve_newton
 
-ASCENT_STEPS = 100
+BEAM_WIDTH, BEAM_STEPS, NUM_WALLS = 256, 12, 3
 
 
 def solve_by_columns(
@@ -73,59 +74,73 @@ def _finished(solution: ConvexSolution, iterations: int, outcome: Outcome) -> Co
 
 
 def violating_patterns(
-    solution: ConvexSolution, num_patterns: int, *, tolerance: float = 1e-4, num_starts: int = 512, seed: int = 0
+    solution: ConvexSolution, num_patterns: int, *, tolerance: float = 1e-4, num_starts: int = 1024, seed: int = 0
 ) -> np.ndarray:
-    """New patterns with |lambda'(Xw)_+| > (1 + tolerance) beta ||w|| at lambda = residual, worst first."""
+    """New patterns with |lambda'(Xw)_+| > (1 + tolerance) beta for a unit w in their cone, worst first.
+
+    A beam search at lambda = residual, for each output and sign, from the patterns in use and ``num_starts`` random
+    ones: the best w of a cone is a projection, and the constraints that hold it back are walls to other cells, where
+    it does at least as well.
+    """
     program = solution.program
-    basis = row_space(program.inputs)
-    features = program.inputs @ basis
-    residuals = program.targets - predict(program, solution.weights)
-    patterns, values = [], []
-    for number, residual in enumerate(np.concatenate([residuals.T, -residuals.T])):
-        starts = np.random.default_rng((seed, number)).standard_normal((num_starts, features.shape[1]))
-        starts[1::2] /= np.linalg.norm(features, axis=0)
-        with jax.enable_x64(True):
-            ends, heights = (np.asarray(part) for part in _ascend(features, residual, starts))
-        patterns.append(patterns_of(features, ends))
-        values.append(heights)
-    return _best_new(program, np.concatenate(patterns), np.concatenate(values), tolerance, num_patterns)
+    features, directions, _ = reduced(program)
+    residuals = (program.targets - predict(program, solution.weights)).T
+    fresh = sample_patterns(program.inputs, num_starts, seed=seed)
+    found: dict[bytes, tuple[float, np.ndarray]] = {}
+    for residual, weights in zip(residuals, solution.weights, strict=True):
+        starts = np.concatenate([program.patterns[np.any(weights != 0, axis=(0, 2))], fresh])
+        for dual in (residual, -residual):
+            _search(features, directions, dual, starts, found)
+    known = _keys(program.patterns)
+    limit = (1 + tolerance) * program.regularisation
+    new = [pair for key, pair in found.items() if pair[0] > limit and key not in known]
+    new.sort(key=lambda pair: -pair[0])
+    return np.array([pattern for _, pattern in new[:num_patterns]]).reshape(-1, len(features))
 
 
-def _best_new(program: ConvexProgram, patterns: np.ndarray, values: np.ndarray, tolerance: float, count: int):
-    known = {row.tobytes() for row in np.packbits(program.patterns, axis=1)}
-    chosen = []
-    for j in np.argsort(-values, kind="stable"):
-        key = np.packbits(patterns[j]).tobytes()
-        if values[j] <= (1 + tolerance) * program.regularisation or len(chosen) == count:
-            break
-        if key not in known:
-            known.add(key)
-            chosen.append(j)
-    return patterns[chosen]
+def _search(features, directions, dual, starts, found) -> None:
+    """Widen the beam across walls; ``found`` collects every pattern met, with its largest correlation."""
+    seen, candidates = {}, starts
+    for _ in range(BEAM_STEPS):
+        candidates = [pattern for key, pattern in _keys(candidates).items() if key not in seen]
+        if not candidates:
+            return
+        patterns = np.array(candidates)
+        heights, walls, pressures = _heights(patterns, features, directions, dual)
+        for j, key in enumerate(_keys(patterns)):
+            seen[key] = (heights[j], patterns[j], walls[j], pressures[j])
+            if heights[j] > found.get(key, (0.0,))[0]:
+                found[key] = (heights[j], patterns[j])
+        best = sorted(seen.values(), key=lambda entry: -entry[0])[:BEAM_WIDTH]
+        candidates = np.concatenate([_across(*entry[1:]) for entry in best])
+
+
+def _across(pattern: np.ndarray, walls: np.ndarray, pressures: np.ndarray) -> np.ndarray:
+    """The cells behind the walls that press most, one at a time, and behind all walls at once."""
+    order = np.argsort(-pressures)
+    walls = walls[order][pressures[order] > 0]
+    neighbours = np.repeat(pattern[None], min(len(walls), NUM_WALLS) + 1, axis=0)
+    for row, wall in zip(neighbours[:-1], walls, strict=False):
+        row[wall] ^= True
+    neighbours[-1, walls] ^= True
+    return neighbours
+
+
+def _keys(patterns: np.ndarray) -> dict[bytes, np.ndarray]:
+    """Patterns by their bits, in order."""
+    return {bits.tobytes(): row for bits, row in zip(np.packbits(patterns, axis=1), patterns, strict=True)}
+
+
+def _heights(patterns: np.ndarray, features: np.ndarray, directions: np.ndarray, dual: np.ndarray):
+    """max dual'(Xw)_+ over unit w in each cone, with the walls that hold w back and their multipliers."""
+    size = max(BEAM_WIDTH, 1 << (len(patterns) - 1).bit_length())
+    padded = np.pad(patterns, ((0, size - len(patterns)), (0, 0)))
+    with jax.enable_x64(True):
+        return tuple(np.asarray(part)[: len(patterns)] for part in _project(padded, features, directions, dual))
 
 
 @jax.jit
-def _ascend(features, dual, starts):
-    """The highest w met on each ascent of dual'(Xw)_+ over the unit sphere, and its height; steps shrink as 1/t."""
-
-    def height_and_slope(points):
-        products = points @ features.T
-        slope = (jnp.where(products >= 0, dual, 0.0)) @ features
-        return jnp.sum(points * slope, axis=1), slope
-
-    def step(count, state):
-        points, best, best_height = state
-        height, slope = height_and_slope(points)
-        is_better = height > best_height
-        best, best_height = jnp.where(is_better[:, None], points, best), jnp.maximum(height, best_height)
-        points = points + _unit(slope) / (1 + count / 4)
-        return _unit(points), best, best_height
-
-    first = _unit(starts)
-    state = (first, first, jnp.full(len(starts), -jnp.inf))
-    _, best, best_height = jax.lax.fori_loop(0, ASCENT_STEPS, step, state)
-    return best, best_height
-
-
-def _unit(vectors):
-    return vectors / jnp.maximum(jnp.linalg.norm(vectors, axis=1, keepdims=True), 1e-300)
+def _project(patterns, features, directions, dual):
+    start = cones.empty_active_set(len(patterns), *features.shape)
+    projected, active = cones.project((patterns * dual) @ features, patterns, directions, start)
+    return jnp.linalg.norm(projected, axis=1), active.rows, active.multipliers

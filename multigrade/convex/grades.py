@@ -72,7 +72,7 @@ def fit_convex_grades(
     has_bias: bool = True,
     max_patterns: int = 10_000,
     num_samples: int = 500,
-    max_rounds: int = 5,
+    max_rounds: int = 10,
     seed: int = 0,
     tolerance: float = 1e-4,
     solver: str = "newton",
