@@ -1,0 +1,271 @@
+"""Pictures survive the disk bit for bit; what is wrong with a file is one line, and nothing is written."""
+
+import io
+import struct
+import zlib
+
+import jax
+import numpy as np
+import pytest
+import tifffile
+from PIL import Image
+
+from multigrade.imaging import deep_png, images
+from multigrade.imaging.figure import Panel, comparison_figure
+from multigrade.imaging.images import Picture, add_blur, add_noise, load, save
+from multigrade.imaging.metrics import psnr, ssim
+from multigrade.imaging.operators import GaussianBlur
+from multigrade.imaging.pictures import LICENCES
+
+RNG = np.random.default_rng(4)
+BLOCKS = np.kron(RNG.integers(0, 256, (5, 7, 3)), np.ones((8, 8, 1))).astype(np.uint8)
+
+
+def random_samples(shape, depth):
+    if depth == 32:
+        return RNG.random(shape).astype(np.float32).astype(np.float64)
+    return RNG.integers(0, 2**depth, shape) / (2**depth - 1)
+
+
+def one_line(error):
+    return "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("has_alpha", [False, True], ids=["opaque", "alpha"])
+@pytest.mark.parametrize("shape", [(13, 17), (13, 17, 3)], ids=["grey", "colour"])
+@pytest.mark.parametrize(("suffix", "depth"), [(".png", 8), (".png", 16), (".tif", 8), (".tiff", 16), (".tif", 32)])
+def test_lossless_formats_round_trip_bit_for_bit(tmp_path, suffix, depth, shape, has_alpha):
+    alpha = random_samples(shape[:2], depth) if has_alpha else None
+    written = Picture(random_samples(shape, depth), alpha, depth)
+    path = tmp_path / f"picture{suffix}"
+    save(path, written)
+    read = load(path)
+    np.testing.assert_array_equal(read.pixels, written.pixels)
+    assert (read.depth, read.name, read.path) == (depth, path.name, path)
+    if has_alpha:
+        np.testing.assert_array_equal(read.alpha, alpha)
+    else:
+        assert read.alpha is None
+    assert [p.name for p in tmp_path.iterdir()] == [path.name]
+
+
+def test_jpeg_comes_back_near(tmp_path):
+    smooth = add_blur(BLOCKS / 255, 3)
+    save(tmp_path / "picture.jpg", Picture(smooth))
+    assert psnr(load(tmp_path / "picture.jpg").pixels, smooth) > 40
+
+
+def test_restored_channels_leave_alpha_untouched():
+    picture = Picture(RNG.random((4, 5, 3)), RNG.random((4, 5)), 16)
+    restored = picture.with_channels(picture.channels / 2)
+    np.testing.assert_array_equal(restored.pixels, picture.pixels / 2)
+    assert restored.alpha is picture.alpha
+    assert restored.depth == 16
+
+
+def test_integer_formats_clip_and_round(tmp_path):
+    save(tmp_path / "picture.png", Picture(np.array([[-0.3, 0.5], [1.4, 1.0]])))
+    np.testing.assert_array_equal(load(tmp_path / "picture.png").pixels, np.array([[0, 128], [255, 255]]) / 255)
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_exif_orientation_is_applied_alike_in_png_and_tiff(tmp_path, orientation):
+    exif = Image.Exif()
+    exif[274] = orientation
+    for name in ("picture.png", "picture.tif"):
+        Image.fromarray(BLOCKS).save(tmp_path / name, exif=exif)
+    upright = load(tmp_path / "picture.png").pixels
+    np.testing.assert_array_equal(load(tmp_path / "picture.tif").pixels, upright)
+    assert upright.shape == (BLOCKS.shape if orientation < 5 else (56, 40, 3))
+    if orientation == 6:  # stored turned to the left: a quarter turn to the right undoes it
+        np.testing.assert_array_equal(upright, np.rot90(BLOCKS, -1) / 255)
+
+
+@pytest.mark.parametrize("name", ["palette.png", "palette.tif"])
+def test_palettes_are_converted(tmp_path, name):
+    palette = Image.fromarray(BLOCKS).quantize(64)
+    palette.save(tmp_path / name)
+    np.testing.assert_array_equal(load(tmp_path / name).pixels, np.asarray(palette.convert("RGB")) / 255)
+
+
+def test_lzw_and_black_and_white_and_cmyk_are_read(tmp_path):
+    Image.fromarray(BLOCKS).save(tmp_path / "lzw.tif", compression="tiff_lzw")
+    np.testing.assert_array_equal(load(tmp_path / "lzw.tif").pixels, BLOCKS / 255)
+    Image.fromarray(BLOCKS[..., 0] > 99).save(tmp_path / "bits.png")
+    np.testing.assert_array_equal(load(tmp_path / "bits.png").pixels, BLOCKS[..., 0] > 99)
+    Image.fromarray(BLOCKS).convert("CMYK").save(tmp_path / "cmyk.jpg")
+    assert load(tmp_path / "cmyk.jpg").pixels.shape == BLOCKS.shape
+
+
+def test_every_line_filter_of_deep_png_is_undone():
+    height, width, size = 25, 11, 6
+    raw = RNG.integers(0, 256, (height, width, size))
+    padded = np.zeros((height + 1, width + 1, size), int)
+    padded[1:, 1:] = raw
+    left, above, corner = padded[1:, :-1], padded[:-1, 1:], padded[:-1, :-1]
+    guess = left + above - corner
+    near = [np.abs(guess - side) for side in (left, above, corner)]
+    paeth = np.where((near[0] <= near[1]) & (near[0] <= near[2]), left, np.where(near[1] <= near[2], above, corner))
+    kinds = np.arange(height) % 5
+    guesses = np.stack([0 * left, left, above, (left + above) // 2, paeth])[kinds, np.arange(height)]
+    filtered = ((raw - guesses) & 255).astype(np.uint8)
+    np.testing.assert_array_equal(deep_png._unfilter(kinds.astype(np.uint8), filtered), raw)
+
+
+def png_claiming(width, height, *, depth, colour_type):
+    header = struct.pack(">IIBBBBB", width, height, depth, colour_type, 0, 0, 0)
+    parts = [(b"IHDR", header), (b"IDAT", zlib.compress(bytes(1000))), (b"IEND", b"")]
+    framed = [struct.pack(">I", len(c)) + kind + c + struct.pack(">I", zlib.crc32(kind + c)) for kind, c in parts]
+    return deep_png.SIGNATURE + b"".join(framed)
+
+
+def encoded(samples, form):
+    buffer = io.BytesIO()
+    Image.fromarray(samples).save(buffer, format=form)
+    return buffer.getvalue()
+
+
+def tiff(samples, **options):
+    buffer = io.BytesIO()
+    tifffile.imwrite(buffer, samples, **options)
+    return buffer.getvalue()
+
+
+def half(content):
+    return content[: len(content) // 2]
+
+
+BAD_FILES = {
+    "text.png": (lambda: b"not an image", "not a PNG, JPEG or TIFF"),
+    "text.tif": (lambda: b"not an image", "damaged or not an image"),
+    "header_only.tif": (lambda: b"II*\0hello", "damaged or not an image"),
+    "zero.png": (lambda: b"", "is empty"),
+    "truncated.png": (lambda: half(encoded(BLOCKS, "PNG")), "damaged"),
+    "truncated.jpg": (lambda: half(encoded(BLOCKS, "JPEG")), "damaged"),
+    "truncated.tif": (lambda: half(encoded(BLOCKS, "TIFF")), "damaged"),
+    "deep.png": (lambda: png_claiming(9, 9, depth=16, colour_type=2), "do not fill"),
+    "one.png": (lambda: encoded(np.zeros((1, 1), np.uint8), "PNG"), "at least 2 x 2"),
+    "line.png": (lambda: encoded(np.zeros((9, 1), np.uint8), "PNG"), "at least 2 x 2"),
+    "nan.tif": (lambda: tiff(np.full((4, 4), np.nan, np.float32)), "not finite"),
+    "wrong_scale.tif": (lambda: tiff(np.full((4, 4), 200, np.float32)), "on the scale 0"),
+    "signed.tif": (lambda: tiff(np.ones((4, 4), np.int32)), "int32"),
+    "pages.tif": (lambda: tiff(np.zeros((3, 4, 4), np.uint8), photometric="minisblack"), "3 pages"),
+    "bomb.png": (lambda: png_claiming(100_000, 100_000, depth=8, colour_type=0), "are claimed"),
+    "deep_bomb.png": (lambda: png_claiming(100_000, 100_000, depth=16, colour_type=2), "are claimed"),
+    "small_bomb.png": (lambda: png_claiming(12_000, 10_000, depth=8, colour_type=0), "12000 x 10000"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_FILES)
+def test_bad_file_is_refused_in_one_line(tmp_path, name, capfd):
+    make, message = BAD_FILES[name]
+    (tmp_path / name).write_bytes(make())
+    with pytest.raises(ValueError, match=message) as error:
+        load(tmp_path / name)
+    assert one_line(error)
+    assert name in str(error.value)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_missing_file_and_unknown_name_are_refused(tmp_path):
+    with pytest.raises(ValueError, match="there is no file"):
+        load(tmp_path / "nowhere.png")
+    with pytest.raises(ValueError, match=r"no free picture :nowhere; there are .*:camera.*:chart") as error:
+        load(":nowhere")
+    assert one_line(error)
+
+
+GREY = Picture(np.full((4, 4), 0.5))
+
+
+@pytest.mark.parametrize(
+    ("name", "picture", "message"),
+    [
+        ("picture.gif", GREY, "must end in"),
+        ("picture", GREY, "must end in"),
+        ("missing/picture.png", GREY, "does not exist"),
+        ("picture.jpg", Picture(GREY.pixels, GREY.pixels), "alpha"),
+        ("picture.png", Picture(np.full((4, 4), np.nan)), "not finite"),
+    ],
+)
+def test_impossible_output_is_refused_and_nothing_written(tmp_path, name, picture, message):
+    with pytest.raises(ValueError, match=message) as error:
+        save(tmp_path / name, picture)
+    assert one_line(error)
+    assert not list(tmp_path.iterdir())
+
+
+def test_output_is_never_the_input(tmp_path):
+    path = tmp_path / "picture.png"
+    save(path, GREY)
+    before = path.read_bytes()
+    (tmp_path / "alias.png").symlink_to(path)
+    for output in (path, tmp_path / "alias.png"):
+        with pytest.raises(ValueError, match="is the input"):
+            save(output, load(path))
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("interruption", [KeyboardInterrupt, OSError])
+def test_interrupted_write_leaves_the_old_file_alone(tmp_path, monkeypatch, interruption):
+    path = tmp_path / "picture.png"
+    save(path, GREY)
+    before = path.read_bytes()
+
+    def half_written(temporary, *args, **kwargs):
+        temporary.write_bytes(b"half")
+        raise interruption
+
+    monkeypatch.setattr(images, "_write", half_written)
+    with pytest.raises(interruption):
+        save(path, GREY)
+    assert path.read_bytes() == before
+    assert [p.name for p in tmp_path.iterdir()] == [path.name]
+
+
+@pytest.mark.parametrize("name", sorted(LICENCES))
+def test_free_pictures_need_no_file_and_lie_in_the_unit_interval(name):
+    picture = load(f":{name}")
+    assert picture.pixels.ndim == (3 if picture.is_colour else 2)
+    assert 0 <= picture.pixels.min() < picture.pixels.max() <= 1
+    assert any(word in LICENCES[name] for word in ("CC0", "public domain"))
+
+
+def test_added_noise_has_its_level_and_is_not_clipped():
+    noisy = add_noise(np.ones((300, 300)), 25, seed=1)
+    assert 255 * noisy.std() == pytest.approx(25, rel=0.01)
+    assert noisy.max() > 1
+    np.testing.assert_array_equal(noisy, add_noise(np.ones((300, 300)), 25, seed=1))
+
+
+def test_added_blur_is_the_operator_on_every_channel():
+    image = RNG.random((20, 23, 3))
+    with jax.enable_x64(True):
+        expected = np.moveaxis(np.asarray(GaussianBlur(2.0)(np.moveaxis(image, -1, 0))), 0, -1)
+    np.testing.assert_allclose(add_blur(image, 2.0), expected, atol=1e-13)
+
+
+@pytest.mark.parametrize("sigma", [-1.0, float("nan"), float("inf")])
+def test_impossible_degradations_are_refused(sigma):
+    with pytest.raises(ValueError, match="sigma"):
+        add_noise(GREY.pixels, sigma, seed=0)
+    with pytest.raises(ValueError, match="sigma"):
+        add_blur(GREY.pixels, sigma)
+
+
+def test_psnr_and_ssim_of_known_cases():
+    image = RNG.random((2, 12, 15))
+    assert psnr(image, image) == float("inf")
+    assert psnr(image + 0.1, image) == pytest.approx(20)
+    assert ssim(image, image) == pytest.approx(1)
+    assert np.isnan(ssim(image[:, :3], image[:, :3]))
+
+
+def test_figure_is_written_whole_or_not_at_all(tmp_path):
+    reference = RNG.random((3, 20, 30))
+    panels = [Panel("input", add_noise(reference, 20, seed=0)), Panel("result", reference + 0.01)]
+    comparison_figure(panels, tmp_path / "figure.png", reference=reference)
+    assert load(tmp_path / "figure.png").is_colour
+    with pytest.raises(ValueError, match="must end in"):
+        comparison_figure(panels, tmp_path / "figure.gif")
+    assert [p.name for p in tmp_path.iterdir()] == ["figure.png"]
