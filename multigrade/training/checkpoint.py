@@ -9,6 +9,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -21,6 +22,13 @@ from .record import RunRecord, arrays_under, records_from_arrays, records_to_arr
 Arrays = dict[str, np.ndarray]
 
 
+class Saved(NamedTuple):
+    model: MultiGrade
+    records: tuple[RunRecord, ...]
+    auxiliary: Any
+    running: Arrays | None
+
+
 @dataclasses.dataclass(frozen=True)
 class Checkpoint:
     """Where a fit saves itself, for which settings, and how often (seconds)."""
@@ -29,16 +37,18 @@ class Checkpoint:
     settings: Mapping
     every: float = 30.0
 
-    def save(self, model: MultiGrade, records: tuple[RunRecord, ...], running: Arrays | None) -> None:
+    def save(self, model: MultiGrade, records: tuple[RunRecord, ...], auxiliary, running: Arrays | None) -> None:
+        """``auxiliary`` is what the last finished grade hands to the next: an array, or () for nothing."""
         arrays, description = model_to_arrays(model)
         arrays = {f"model/{name}": array for name, array in arrays.items()}
         of_records, ends = records_to_arrays(records)
         arrays |= of_records
         arrays |= {f"running/{name}": array for name, array in (running or {}).items()}
+        arrays |= {f"auxiliary/{i}": np.asarray(leaf) for i, leaf in enumerate(jax.tree.leaves(auxiliary))}
         header = {"settings": self.settings, "jax": jax.__version__, "model": description, "records": ends}
         write_arrays(self.path, "checkpoint", arrays, header)
 
-    def load(self) -> tuple[MultiGrade, tuple[RunRecord, ...], Arrays | None] | None:
+    def load(self) -> "Saved | None":
         """What was saved, or None if nothing was; ValueError if it is damaged or belongs to another fit."""
         if not self.path.exists():
             return None
@@ -46,7 +56,8 @@ class Checkpoint:
         self._refuse(header, version)
         records = records_from_arrays(arrays, header["records"])
         model = model_from_arrays(arrays_under(arrays, "model/"), header["model"])
-        return model, records, arrays_under(arrays, "running/") or None
+        auxiliary = arrays.get("auxiliary/0", ())
+        return Saved(model, records, auxiliary, arrays_under(arrays, "running/") or None)
 
     def _refuse(self, header: Mapping, version: str) -> None:
         if (version, header["jax"]) != (__version__, jax.__version__):

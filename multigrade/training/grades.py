@@ -11,21 +11,23 @@ import dataclasses
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jax.tree_util import Partial
 
 from ..model import Grade, MultiGrade, apply_grade
-from ..networks import AnyNetwork
+from ..networks import AnyNetwork, Layer
 from ..objectives import LeastSquares, Rows
 from ..sampling import FullBatch, RandomRows
 from ..structures import Structure
 from .checkpoint import Checkpoint, describe, fingerprint
-from .loop import Run, minimise
+from .loop import minimise
 from .observers import Observer
 from .record import Outcome, RunRecord
 from .stopping import Never
@@ -43,16 +45,179 @@ class Fit:
         return self.records[-1].outcome
 
 
+class Task(Protocol):
+    """What grades are fitted to: least squares below, restoration in ``multigrade.imaging``."""
+
+    def problem(self, network: AnyNetwork, index: int) -> "GradeProblem": ...
+    def after(self, grade: Grade, auxiliary) -> "Task": ...
+
+
+class GradeProblem(NamedTuple):
+    """What ``minimise`` needs for one grade, and the scale epsilon_l of its output.
+
+    ``loss_unit`` turns recorded losses into the units of the whole problem. ``start`` and ``finish`` are applied to
+    the initial and to the trained parameters.
+    """
+
+    objective: Any
+    data: Any
+    scale: Array
+    loss_unit: Array | float = 1.0
+    auxiliary: Any = None
+    validation: Any = None
+    metrics: Mapping[str, Callable] | None = None
+    start: Callable = lambda params: params
+    finish: Callable = lambda params: params
+
+
+def standardised(features: Array, *others: Array) -> tuple[list[Array], Callable]:
+    """Features with mean 0 and deviation 1, ``others`` treated alike, and the ``finish`` that undoes it in a network.
+
+    z = (x - m) / s, so z W + b = x (W / s) + (b - (m / s) W): the saved model is a plain MultiGrade.
+    """
+    mean, deviation = jnp.mean(features, axis=0), jnp.std(features, axis=0)
+    deviation = jnp.where(deviation > 1e-6, deviation, 1)
+
+    def absorb(params):
+        weight, bias = params[0]
+        return (Layer(weight / deviation[:, None], bias - (mean / deviation) @ weight), *params[1:])
+
+    return [(x - mean) / deviation for x in (features, *others)], absorb
+
+
+def zero_output(params):
+    """``start`` of a grade that adds nothing at first: its output layer is 0."""
+    return (*params[:-1], jax.tree.map(jnp.zeros_like, params[-1]))
+
+
+def train_grades(
+    structure: Structure,
+    task: Task,
+    *,
+    num_steps: int | Sequence[int],
+    seed: int = 0,
+    seed_per_grade: bool = True,
+    time_limit: float | None = None,
+    model: MultiGrade = MultiGrade(),  # noqa: B008
+    records: Sequence[RunRecord] = (),
+    checkpoint: Checkpoint | None = None,
+    **options,
+) -> Fit:
+    """Fit the grades of ``structure`` to ``task`` in turn; ``options`` go to ``minimise``.
+
+    ``task`` must be what ``model`` leaves over. Without ``seed_per_grade`` all grades draw the same numbers, as in the
+    paper's image runs. A grade that diverges or meets the time limit is the last one.
+    """
+    started = time.perf_counter()
+    steps = (num_steps,) * len(structure) if isinstance(num_steps, int) else tuple(num_steps)
+    _validate_plan(structure, steps, model, time_limit)
+    records, running, auxiliary = tuple(records), None, ()
+    if checkpoint is not None and (saved := checkpoint.load()):
+        for grade in saved.model.grades[len(model.grades) :]:
+            task = task.after(grade, saved.auxiliary)
+        model, records, auxiliary, running = saved
+    for index in range(len(model.grades), len(structure)):
+        if records and records[-1].outcome in (Outcome.DIVERGED, Outcome.TIME_LIMIT):
+            break
+        network = structure[index]
+        key = jax.random.key(seed)
+        init_key, batch_key = jax.random.split(jax.random.fold_in(key, index if seed_per_grade else 0))
+        problem = task.problem(network, index)
+        run = minimise(
+            problem.objective,
+            problem.start(network.init(init_key)),
+            problem.data,
+            auxiliary=problem.auxiliary,
+            validation=problem.validation,
+            metrics=problem.metrics,
+            num_steps=steps[index],
+            time_limit=None if time_limit is None else max(time_limit - (time.perf_counter() - started), 1e-3),
+            resume=running,
+            save=checkpoint and partial(checkpoint.save, model, records, auxiliary),
+            save_every=checkpoint.every if checkpoint else 0.0,
+            key=batch_key,
+            grade=index,
+            **options,
+        )
+        grade = Grade(network, problem.finish(run.params), problem.scale)
+        model, records = model.add(grade), (*records, _in_units(run.record, problem.loss_unit))
+        auxiliary, running = run.auxiliary, None
+        task = task.after(grade, auxiliary)
+        if checkpoint is not None:
+            checkpoint.save(model, records, auxiliary, None)
+    return Fit(model, records)
+
+
+def _validate_plan(structure, steps, model: MultiGrade, time_limit) -> None:
+    if not structure:
+        raise ValueError("structure must have at least one grade; got none")
+    if len(steps) != len(structure):
+        raise ValueError(f"num_steps must be one number or one per grade ({len(structure)}); got {steps!r}")
+    if tuple(grade.network for grade in model.grades) != tuple(structure[: len(model.grades)]):
+        raise ValueError("the grades of model must be the first grades of structure")
+    if time_limit is not None and not time_limit > 0:
+        raise ValueError(f"time_limit must be a positive number of seconds; got {time_limit!r}")
+
+
+def _in_units(record: RunRecord, unit: Array | float) -> RunRecord:
+    unit = np.float32(unit)
+    columns = {k: v * unit if k.endswith("_loss") else v for k, v in record.columns.items()}
+    return dataclasses.replace(record, columns=columns)
+
+
+# ---- least squares ---------------------------------------------------------------------------------------------
+
+
 class _Left(NamedTuple):
     """What the grades so far leave over on one data set: features, residual, and the sum of their predictions."""
 
     features: Array
     residual: Array
     prediction: Array
+    weights: Array | None
 
     def after(self, grade: Grade) -> "_Left":
         added, features = apply_grade(grade, self.features)
-        return _Left(features, self.residual - added, self.prediction + added)
+        return _Left(features, self.residual - added, self.prediction + added, self.weights)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Regression:
+    left: _Left
+    held_out: _Left | None
+    targets: Array
+    metrics: Mapping[str, Callable[[Array, Array], Array]]
+    decay: float
+    residual_scaling: bool
+    standardise_features: bool
+
+    def problem(self, network: AnyNetwork, index: int) -> GradeProblem:
+        left, held = self.left, self.held_out
+        scale = _root_mean_square(left) if self.residual_scaling and index else jnp.float32(1)
+        start = finish = GradeProblem._field_defaults["start"]
+        if self.standardise_features and index:
+            others = (held.features,) if held else ()
+            (features, *others), finish = standardised(left.features, *others)
+            left, start = left._replace(features=features), zero_output
+            held = held and held._replace(features=others[0])
+        metrics = {
+            name: Partial(_metric, Partial(metric), network, scale, left, self.targets)
+            for name, metric in self.metrics.items()
+        }
+        return GradeProblem(
+            LeastSquares(network, self.decay),
+            Rows(left.features, left.residual / scale, left.weights),
+            scale,
+            scale**2,
+            validation=Rows(held.features, held.residual / scale, held.weights) if held else None,
+            metrics=metrics,
+            start=start,
+            finish=finish,
+        )
+
+    def after(self, grade: Grade, auxiliary=()) -> "_Regression":
+        held = self.held_out.after(grade) if self.held_out else None
+        return dataclasses.replace(self, left=self.left.after(grade), held_out=held)
 
 
 def fit_grades(
@@ -68,6 +233,7 @@ def fit_grades(
     validation: tuple | None = None,
     decay: float = 0.0,
     residual_scaling: bool = False,
+    standardise_features: bool = False,
     record_every: int = 100,
     metrics: Mapping[str, Callable[[Array, Array], Array]] | None = None,
     stopping=Never(),  # noqa: B008
@@ -80,105 +246,69 @@ def fit_grades(
     checkpoint: str | os.PathLike | None = None,
     checkpoint_every: float = 30.0,
 ) -> Fit:
-    """Fit the grades of ``structure`` one after the other to targets (N, s) at inputs (N, d).
+    """Fit the grades of ``structure`` one after the other to targets (N, s) at inputs (N, d), by least squares.
 
     ``num_steps`` is per grade. ``validation`` is (inputs, targets) or (inputs, targets, weights). With
     ``residual_scaling``, epsilon_l is the root mean square of the residual and the network learns e_l / epsilon_l
-    (losses are recorded in the units of the targets all the same); otherwise epsilon_l = 1. ``metrics`` are functions
-    of (prediction of all grades so far, targets) on the training data. A given ``model`` (with its ``records``) is
-    continued: its grades are kept as they are and must be the first ones of ``structure``. ``checkpoint`` is a file
-    to resume from, if it is there, and to write to; it stays when the fit is done.
+    (losses are recorded in the units of the targets all the same); otherwise epsilon_l = 1. With
+    ``standardise_features`` the grades after the first see features of mean 0 and deviation 1 and start from zero
+    output; the shift and scale are absorbed into their weights afterwards. ``metrics`` are functions of (prediction
+    of all grades so far, targets) on the training data. A given ``model`` (with its ``records``) is continued: its
+    grades are kept as they are and must be the first ones of ``structure``. ``checkpoint`` is a file to resume from,
+    if it is there, and to write to every ``checkpoint_every`` seconds; it stays when the fit is done.
 
     A grade that diverges or meets the time limit is the last one.
     """
-    start = time.perf_counter()
     steps = (num_steps,) * len(structure) if isinstance(num_steps, int) else tuple(num_steps)
-    x, y, weights, held_out = _validated(
-        structure, steps, inputs, targets, sample_weight, validation, model, time_limit
+    _validate_plan(structure, steps, model, time_limit)
+    left = _checked_rows("inputs", "targets", structure, inputs, targets, sample_weight)
+    names = ("validation inputs", "validation targets")
+    held_out = _checked_rows(*names, structure, *(*validation, None)[:3]) if validation else None
+    task = _Regression(left, held_out, left.residual, metrics or {}, decay, residual_scaling, standardise_features)
+    settings = {
+        "data": fingerprint(*left, *(held_out or ())),
+        "batch_size": batch_size,
+        "decay": decay,
+        "residual_scaling": residual_scaling,
+        "standardise_features": standardise_features,
+        "metrics": sorted(metrics or {}),
+        "initial grades": len(model.grades),
+        "seed": seed,
+    }
+    options = {
+        "optimiser": optimiser,
+        "learning_rate": learning_rate,
+        "record_every": record_every,
+        "stopping": stopping,
+        "keep": keep,
+    }
+    for grade in model.grades:
+        task = task.after(grade)
+    return train_grades(
+        structure,
+        task,
+        num_steps=steps,
+        seed=seed,
+        time_limit=time_limit,
+        model=model,
+        records=records,
+        checkpoint=make_checkpoint(checkpoint, checkpoint_every, structure, steps, observers, {**settings, **options}),
+        sampler=RandomRows(batch_size) if batch_size else FullBatch(),
+        observers=observers,
+        **options,
     )
-    saved = None
-    store = None
-    if checkpoint is not None:
-        settings = {
-            "structure": describe(structure),
-            "data": fingerprint(x, y, weights, *(held_out or ())),
-            "num_steps": list(steps),
-            "optimiser": describe(optimiser),
-            "learning_rate": describe(learning_rate),
-            "batch_size": batch_size,
-            "decay": decay,
-            "residual_scaling": residual_scaling,
-            "record_every": record_every,
-            "metrics": sorted(metrics or {}),
-            "stopping": describe(stopping),
-            "keep": keep,
-            "observers": [o.name for o in observers],
-            "seed": seed,
-            "initial grades": len(model.grades),
-        }
-        store = Checkpoint(Path(checkpoint), settings, checkpoint_every)
-        saved = store.load()
-    model, records, running = saved or (model, tuple(records), None)
-    left = _left_over(model, x, y)
-    held_left = _left_over(model, held_out[0], held_out[1]) if held_out else None
-
-    for index in range(len(model.grades), len(structure)):
-        if records and records[-1].outcome in (Outcome.DIVERGED, Outcome.TIME_LIMIT):
-            break
-        network = structure[index]
-        init_key, batch_key = jax.random.split(jax.random.fold_in(jax.random.key(seed), index))
-        scale = _scale(left.residual, weights) if residual_scaling and index else jnp.float32(1)
-        run = minimise(
-            LeastSquares(network, decay),
-            network.init(init_key),
-            Rows(left.features, left.residual / scale, weights),
-            num_steps=steps[index],
-            optimiser=optimiser,
-            learning_rate=learning_rate,
-            sampler=RandomRows(batch_size) if batch_size else FullBatch(),
-            validation=Rows(held_left.features, held_left.residual / scale, held_out[2]) if held_left else None,
-            metrics={
-                name: jax.tree_util.Partial(_metric, jax.tree_util.Partial(metric), network, scale, left, y)
-                for name, metric in (metrics or {}).items()
-            },
-            record_every=record_every,
-            stopping=stopping,
-            keep=keep,
-            observers=observers,
-            time_limit=None if time_limit is None else max(time_limit - (time.perf_counter() - start), 1e-3),
-            resume=running,
-            save=None if store is None else lambda run, m=model, r=records: store.save(m, r, run),
-            save_every=checkpoint_every,
-            key=batch_key,
-            grade=index,
-        )
-        running = None
-        grade = Grade(network, run.params, scale)
-        model, records = model.add(grade), (*records, _in_target_units(run, scale))
-        left = left.after(grade)
-        held_left = held_left.after(grade) if held_left else None
-        if store is not None:
-            store.save(model, records, None)
-    return Fit(model, records)
 
 
-def _validated(structure, steps, inputs, targets, sample_weight, validation, model: MultiGrade, time_limit):
-    if not structure:
-        raise ValueError("structure must have at least one grade; got none")
-    if time_limit is not None and not time_limit > 0:
-        raise ValueError(f"time_limit must be a positive number of seconds; got {time_limit!r}")
-    if len(steps) != len(structure):
-        raise ValueError(f"num_steps must be one number or one per grade ({len(structure)}); got {steps!r}")
-    if tuple(grade.network for grade in model.grades) != tuple(structure[: len(model.grades)]):
-        raise ValueError("the grades of model must be the first grades of structure")
-    x, y, weights = _checked_rows("inputs", "targets", structure, inputs, targets, sample_weight)
-    if validation is None:
-        return x, y, weights, None
-    held_out = _checked_rows("validation inputs", "validation targets", structure, *(*validation, None)[:3])
-    return x, y, weights, held_out
+def make_checkpoint(path, every: float, structure, steps, observers, settings: Mapping) -> Checkpoint | None:
+    """A checkpoint at ``path`` that belongs to these settings; None without a path."""
+    if path is None:
+        return None
+    recording = tuple(o.name for o in observers if o.every is not None)  # a progress bar changes nothing
+    plan = {"structure": structure, "num_steps": steps, "observers": recording}
+    return Checkpoint(Path(path), {name: describe(value) for name, value in {**plan, **settings}.items()}, every)
 
 
-def _checked_rows(x_name: str, y_name: str, structure: Sequence[AnyNetwork], inputs, targets, weights):
+def _checked_rows(x_name: str, y_name: str, structure: Sequence[AnyNetwork], inputs, targets, weights) -> _Left:
     x, y = jnp.asarray(inputs, jnp.float32), jnp.asarray(targets, jnp.float32)
     expected = structure[0].widths[0], structure[-1].widths[-1]
     for name, array, width in ((x_name, x, expected[0]), (y_name, y, expected[1])):
@@ -192,29 +322,15 @@ def _checked_rows(x_name: str, y_name: str, structure: Sequence[AnyNetwork], inp
         weights = jnp.asarray(weights, jnp.float32)
         if weights.shape != x.shape[:1] or not bool((weights >= 0).all() & (weights.sum() > 0)):
             raise ValueError(f"sample_weight must hold {len(x)} numbers, none negative and not all zero")
-    return x, y, weights
+    return _Left(x, y, jnp.zeros_like(y), weights)
 
 
-def _left_over(model: MultiGrade, x: Array, y: Array) -> _Left:
-    left = _Left(x, y, jnp.zeros_like(y))
-    for grade in model.grades:
-        left = left.after(grade)
-    return left
-
-
-def _scale(residual: Array, weights: Array | None) -> Array:
+def _root_mean_square(left: _Left) -> Array:
     """epsilon = root (weighted) mean square of the residual; 1 where nothing is left over."""
-    squares = jnp.mean(residual**2, axis=1)
-    scale = jnp.sqrt(jnp.average(squares, weights=weights))
+    squares = jnp.mean(left.residual**2, axis=1)
+    scale = jnp.sqrt(jnp.average(squares, weights=left.weights))
     return jnp.where(scale > 0, scale, 1).astype(jnp.float32)
 
 
 def _metric(metric, network, scale, left: _Left, targets, params):
     return metric(left.prediction + scale * network(params, left.features), targets)
-
-
-def _in_target_units(run: Run, scale: Array) -> RunRecord:
-    """The record with losses multiplied by epsilon^2: the network was fitted to the residual divided by epsilon."""
-    factor = np.float32(scale) ** 2
-    columns = {k: v * factor if k.endswith("_loss") else v for k, v in run.record.columns.items()}
-    return dataclasses.replace(run.record, columns=columns)

@@ -1,0 +1,137 @@
+"""The part of the image commands that needs JAX: from options to a restored picture, its table and its figure."""
+
+import dataclasses
+import importlib.util
+from pathlib import Path
+
+import numpy as np
+
+from ..imaging import baselines, images, restore
+from ..imaging.figure import FIGURE_FORMATS, Panel, comparison_figure
+from ..imaging.operators import GaussianBlur
+from ..progress import ProgressObserver
+
+TASK_ARGUMENTS = {"deblur": ("blur_sigma",), "upsample": ("factor",)}
+
+
+@dataclasses.dataclass(frozen=True)
+class Result:
+    channels: np.ndarray  # (channels, h, w), to be written
+    metrics: dict
+    rows: list[tuple[str, float, float]]  # name, PSNR, SSIM
+
+    def print(self, output: Path) -> None:
+        from rich.console import Console
+        from rich.table import Table
+
+        console = Console()
+        if self.rows:
+            table = Table("", "PSNR", "SSIM")
+            for name, *values in self.rows:
+                table.add_row(name, f"{values[0]:.2f}", f"{values[1]:.3f}")
+            console.print(table)
+        if "noise_sigma" in self.metrics:
+            how = "estimated" if self.metrics["noise_was_estimated"] else "given"
+            console.print(f"noise {self.metrics['noise_sigma']:.1f} ({how}), lambda {self.metrics['lambda']:.3g}")
+        console.print(f"written to {output} after {self.metrics['seconds']:.0f} s", soft_wrap=True)
+
+
+def run(task: str, picture: images.Picture, given: dict) -> Result:
+    if given["figure"] is not None and given["figure"].suffix.lower() not in FIGURE_FORMATS:
+        raise ValueError(f"--figure must end in {', '.join(FIGURE_FORMATS)}; got {given['figure'].name!r}")
+    observed, reference, extra = _prepared(task, picture, given)
+    num_grades = (given["grades"] or 4) if given["method"] == "mgdl" else 1
+    with ProgressObserver(num_grades, task) as progress:
+        options = restore.Options(
+            **{name: given[name] for name in ("method", "recipe", "grades", "layers", "width", "epochs", "seed")},
+            learning_rate=given["learning_rate"],
+            weight=given.get("weight"),
+            beta=given.get("beta"),
+            time_limit=given["time_limit"],
+            observers=() if given["quiet"] else (progress,),
+        )
+        restored = _call(task, observed, reference, extra, options, given)
+    rows = _rows(task, observed, reference, extra, restored, given)
+    metrics = {**restored.metrics, "baselines": [{"name": n, "psnr": p, "ssim": s} for n, p, s in rows if ":" in n]}
+    if given["figure"] is not None:
+        _draw(given["figure"], observed, restored, reference)
+    image = restored.image
+    return Result(_channels_first(image) if image.ndim == 3 else image[None], metrics, rows)
+
+
+def _prepared(task: str, picture: images.Picture, given: dict):
+    """The image to restore, the reference (None if unknown) and the task's own arguments, all checked."""
+    observed, extra = picture.pixels, {name: given[name] for name in TASK_ARGUMENTS.get(task, ())}
+    if task == "inpaint":
+        mask = images.load(given["mask"]).pixels
+        extra["mask"] = mask if mask.ndim == 2 else mask.max(axis=2)
+    reference = images.load(given["reference"]).pixels if given.get("reference") is not None else None
+    if reference is None and (
+        task == "regress" or given.get("add_noise") is not None or given.get("add_blur") is not None
+    ):
+        reference = observed if task != "upsample" else None
+    if task == "deblur":
+        if given["blur_sigma"] is None and given["add_blur"] is None:
+            raise ValueError("--blur-sigma must be given: the width of the blur in pixels")
+        extra["blur_sigma"] = given["add_blur"] if given["blur_sigma"] is None else given["blur_sigma"]
+        GaussianBlur(float(extra["blur_sigma"]))  # refuses what is not a width
+        if given["add_blur"] is not None:
+            observed = images.add_blur(observed, given["add_blur"])
+    if given.get("add_noise") is not None:
+        observed = images.add_noise(observed, given["add_noise"], seed=given["seed"])
+    return observed, reference, extra
+
+
+def _call(task: str, observed, reference, extra: dict, options: restore.Options, given: dict) -> restore.Restored:
+    function = getattr(restore, task)
+    if task == "regress":
+        return function(observed, options=options)
+    return function(observed, **extra, noise_sigma=given["noise_sigma"], reference=reference, options=options)
+
+
+def _rows(task: str, observed, reference, extra: dict, restored: restore.Restored, given: dict):
+    """(name, PSNR, SSIM) of input, grades, result and baselines; nothing without a reference."""
+    if reference is None:
+        return []
+    metrics, last = restored.metrics, len(restored.stages)
+    rows = [("input", metrics["input"])] if "input" in metrics and task != "regress" else []
+    rows += [(f"grade {i}" if i < last else "result", found) for i, found in enumerate(metrics["grades"], 1)]
+    if given["baselines"]:
+        clean = _channels_first(reference)
+        for name, image in _baselines(task, _channels_first(observed), extra, metrics.get("noise_sigma")):
+            rows.append((f"baseline: {name}", restore.quality(image, clean)))
+    return [(name, found["psnr"], found["ssim"]) for name, found in rows]
+
+
+def _channels_first(image: np.ndarray) -> np.ndarray:
+    return np.moveaxis(image, -1, 0) if image.ndim == 3 else image
+
+
+def _baselines(task: str, image, extra: dict, noise_sigma):
+    """Simple methods on the same input, their strength from the noise level by their own rule: no ground truth."""
+    if task == "regress":
+        found = {
+            k: baselines.interpolate_grid(image[..., ::2, ::2], image.shape[-2:], kind=k) for k in baselines.ORDERS
+        }
+    elif task == "denoise":
+        found = {"TV (ROF)": baselines.tv_denoise(image, noise_sigma=noise_sigma)}
+        if importlib.util.find_spec("bm3d"):
+            found["BM3D"] = baselines.bm3d_denoise(image, noise_sigma=noise_sigma)
+    elif task == "deblur":
+        blur = GaussianBlur(float(extra["blur_sigma"]))
+        methods = {"Wiener": baselines.wiener, "TV": baselines.tv_deblur}
+        found = {name: method(image, blur, noise_sigma=noise_sigma) for name, method in methods.items()}
+    elif task == "inpaint":
+        found = {"biharmonic": baselines.inpaint_biharmonic(image, extra["mask"] != 0)}
+    else:
+        found = {kind: baselines.upsample(image, extra["factor"], kind=kind) for kind in baselines.ORDERS}
+    return found.items()
+
+
+def _draw(path: Path, observed, restored: restore.Restored, reference) -> None:
+    last = len(restored.stages)
+    names = [f"grade {i}" if i < last else "result" for i in range(1, last + 1)]
+    panels = [
+        Panel(n, _channels_first(i)) for n, i in zip(["input", *names], [observed, *restored.stages], strict=True)
+    ]
+    comparison_figure(panels, path, reference=None if reference is None else _channels_first(reference))

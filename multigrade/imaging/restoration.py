@@ -1,0 +1,138 @@
+"""Total-variation restoration of an image by grades (Appendix C): the objective, and the task that carries it on.
+
+    L(Theta, u) = 1/2 ||f - A g||^2 + beta/2 ||u - B g||^2 + lambda ||u||_1,   g = g_{l-1} + epsilon_l N_l(Theta; x_l)
+
+with A the operator that degraded the picture, B first differences, and g_{l-1} the image of the earlier grades. One
+iteration is a proximal step on u followed by an optimiser step on Theta; both see one forward pass of the network.
+"""
+
+import dataclasses
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jax.tree_util import Partial
+
+from ..model import Grade, apply_grade
+from ..networks import AnyNetwork
+from ..objectives import BLOCK_ROWS
+from ..training.grades import GradeProblem
+from .operators import FirstDifferences, Operator
+
+DIFFERENCES = FirstDifferences()
+# Beyond this many stored activations (floats) the blocks of the backward pass compute theirs again.
+STORED_ACTIVATIONS = 2**29
+
+
+class ImageData(NamedTuple):
+    """All that the objective of one grade sees. Images are (channels, h, w); features have one row per pixel."""
+
+    features: Array
+    observed: Array
+    before: Array  # the image of the earlier grades
+    operator: Operator
+    scale: Array  # epsilon_l
+    weight: Array  # lambda
+    beta: Array
+    alpha: Array
+
+
+def soft_threshold(x: Array, threshold: Array) -> Array:
+    """prox of threshold ||.||_1: shrink every entry towards 0 by the threshold."""
+    return jnp.sign(x) * jnp.maximum(jnp.abs(x) - threshold, 0)
+
+
+@jax.tree_util.register_static
+@dataclasses.dataclass(frozen=True)
+class Restoration:
+    """L(Theta, u) after the proximal step on u, eq. (regression SGDL: prox update u):
+
+    u <- prox_{alpha lambda / beta ||.||_1}(alpha B g + (1 - alpha) u)
+    """
+
+    network: AnyNetwork
+
+    def init(self, params, data: ImageData) -> Array:
+        """u before the first iteration of the first grade: 0, as in the paper's runs."""
+        return jnp.zeros_like(DIFFERENCES(data.before))
+
+    def __call__(self, params, u: Array, data: ImageData) -> tuple[Array, Array]:
+        image = data.before + data.scale * network_image(self.network, params, data.features, data.before.shape)
+        differences = DIFFERENCES(image)
+        moved = data.alpha * differences + (1 - data.alpha) * u
+        u = jax.lax.stop_gradient(soft_threshold(moved, data.alpha * data.weight / data.beta))
+        fit = 0.5 * jnp.sum((data.observed - data.operator(image)) ** 2)
+        coupling = 0.5 * data.beta * jnp.sum((u - differences) ** 2)
+        return fit + coupling + data.weight * jnp.sum(jnp.abs(u)), u
+
+    def value_and_grad(self, params, u: Array, data: ImageData):
+        return jax.value_and_grad(self.__call__, has_aux=True)(params, u, data)
+
+
+def network_image(network: AnyNetwork, params, features: Array, shape: tuple[int, ...]) -> Array:
+    """The network at every pixel as an image (channels, h, w), computed in blocks of pixels that fit the cache."""
+    num_pixels = features.shape[0]
+    num_blocks = -(-num_pixels // BLOCK_ROWS)
+    padded = jnp.pad(features, ((0, num_blocks * BLOCK_ROWS - num_pixels), (0, 0)))
+    block = Partial(network, params)
+    if num_pixels * sum(network.widths) > STORED_ACTIVATIONS:
+        block = jax.checkpoint(block)
+    values = jax.lax.map(block, padded.reshape(num_blocks, BLOCK_ROWS, -1))
+    return values.reshape(num_blocks * BLOCK_ROWS, -1)[:num_pixels].T.reshape(shape)
+
+
+def pixel_coordinates(height: int, width: int) -> np.ndarray:
+    """Coordinates of all pixels, row by row: (x, y) in [0, 1) with the end point left out."""
+    x, y = np.meshgrid(np.arange(width) / width, np.arange(height) / height)
+    return np.stack([x.ravel(), y.ravel()], axis=1).astype(np.float32)
+
+
+@dataclasses.dataclass(frozen=True)
+class RestorationTask:
+    """What the grades so far leave to do: features of all pixels, their image, and u."""
+
+    features: Array
+    observed: Array
+    image: Array
+    operator: Operator
+    weight: float
+    beta: float
+    alpha: float
+    auxiliary: Any = None
+    reference: Array | None = None
+
+    def problem(self, network: AnyNetwork, index: int) -> GradeProblem:
+        scale = self._scale() if index else jnp.float32(1)
+        numbers = (jnp.float32(number) for number in (self.weight, self.beta, self.alpha))
+        data = ImageData(self.features, self.observed, self.image, self.operator, scale, *numbers)
+        metrics = {}
+        if self.reference is not None:
+            metrics["psnr"] = Partial(_psnr, network, data, self.reference)
+        return GradeProblem(Restoration(network), data, scale, auxiliary=self.auxiliary, metrics=metrics)
+
+    def _scale(self) -> Array:
+        """epsilon_{l+1} = root mean square of (current image - observed image), the image taken as it is (not blurred).
+
+        Where the observation has another size (upsampling), the image is first brought to it by the operator.
+        """
+        image = self.image if self.image.shape == self.observed.shape else self.operator(self.image)
+        return jnp.sqrt(jnp.mean((image - self.observed) ** 2))
+
+    def after(self, grade: Grade, auxiliary) -> "RestorationTask":
+        added, features = apply_in_blocks(grade, self.features, self.image.shape)
+        return dataclasses.replace(self, features=features, image=self.image + added, auxiliary=auxiliary)
+
+
+def _psnr(network, data: ImageData, reference: Array, params) -> Array:
+    image = data.before + data.scale * network_image(network, params, data.features, data.before.shape)
+    return -10 * jnp.log10(jnp.mean((image - reference) ** 2))
+
+
+def apply_in_blocks(grade: Grade, features: Array, shape: tuple[int, ...]) -> tuple[Array, Array]:
+    """What a grade adds to the image, and the features that the next grade reads; few pixels at a time."""
+    rows = 2**16
+    parts = [apply_grade(grade, features[start : start + rows]) for start in range(0, len(features), rows)]
+    added = jnp.concatenate([part[0] for part in parts])
+    return added.T.reshape(shape), jnp.concatenate([part[1] for part in parts])
