@@ -7,6 +7,7 @@ of one grade. Learned attributes end in an underscore.
 import numbers
 import os
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, _fit_context
@@ -17,11 +18,11 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from . import structures
 from .files import read_arrays, write_arrays
-from .model import MultiGrade, model_from_arrays, model_to_arrays
+from .model import Grade, MultiGrade, model_from_arrays, model_to_arrays
 from .networks import ACTIVATIONS, MultiScaleNetwork, Network
 from .training import OPTIMISERS, Never, NoImprovement, fit_grades, warmup_cosine
 from .training.optimisers import default_rate
-from .training.record import records_from_arrays, records_to_arrays
+from .training.record import RunRecord, records_from_arrays, records_to_arrays
 
 FULL_BATCH_ROWS = 4096  # up to here batch_size="auto" takes all rows in every step
 RECORDS_PER_GRADE = 100
@@ -34,8 +35,8 @@ class _GradedRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
 
     _parameter_constraints: dict = {  # noqa: RUF012
         "activation": [StrOptions(set(ACTIVATIONS)), list, tuple],
-        "solver": [StrOptions(set(OPTIMISERS)), tuple],
-        "learning_rate": [Interval(numbers.Real, 0, None, closed="neither"), callable, None],
+        "solver": [StrOptions(set(OPTIMISERS))],
+        "learning_rate": [Interval(numbers.Real, 0, None, closed="neither"), StrOptions({"auto"}), callable, None],
         "alpha": [Interval(numbers.Real, 0, None, closed="left")],
         "max_iter": [Interval(numbers.Integral, 1, None, closed="left")],
         "batch_size": [StrOptions({"auto"}), Interval(numbers.Integral, 1, None, closed="left"), None],
@@ -108,7 +109,8 @@ class _GradedRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
                 f"got {len(structure)}"
             )
         x, targets, weights = _padded(*self._scaled(rows))
-        rate = default_rate(self.solver) if self.learning_rate is None else self.learning_rate
+        record_every = max(self.max_iter // RECORDS_PER_GRADE, 1)
+        rate, steering = self._rate(record_every)
         scheduled = self.solver in ("adam", "muon", "momentum") and not callable(rate)
         fit = fit_grades(
             structure,
@@ -122,10 +124,10 @@ class _GradedRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
             batch_size=None if full_batch else 1024 if self.batch_size == "auto" else self.batch_size,
             decay=self.alpha,
             residual_scaling=getattr(self, "residual_scaling", False),
-            record_every=max(self.max_iter // RECORDS_PER_GRADE, 1),
+            record_every=record_every,
             stopping=NoImprovement(self.n_iter_no_change, self.tol) if self.early_stopping else Never(),
             keep="best" if self.early_stopping else "last",
-            observers=(*_progress(self.verbose, len(structure)), *observers),
+            observers=(*_progress(self.verbose, len(structure)), *steering, *observers),
             seed=self._seed,
             model=model,
             records=self.records_ if continuing else (),
@@ -133,6 +135,16 @@ class _GradedRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         )
         self.model_, self.records_ = fit.model, fit.records
         return self
+
+    def _rate(self, record_every: int) -> tuple:
+        """The learning rate, and the observer that keeps it safe if it is "auto"."""
+        if self.learning_rate != "auto":
+            return default_rate(self.solver) if self.learning_rate is None else self.learning_rate, ()
+        if self.solver != "gd":
+            raise ValueError(f"learning_rate='auto' needs solver='gd'; got solver={self.solver!r}")
+        from .curvature import SafeRate
+
+        return default_rate("gd"), (SafeRate(every=5 * record_every),)
 
     def _scaled(self, rows):
         X, targets, weights = rows
@@ -218,9 +230,12 @@ class MultiGradeRegressor(_GradedRegressor):
     n_grades : number of grades.
     hidden_layer_sizes : widths of the hidden layers of each grade, or a list of such tuples, one per grade.
     activation : one of relu, tanh, softplus, gelu, sine, gauss, or a list of one per grade.
-    solver : gd, momentum, adam, muon or lbfgs.
+    solver : gd, momentum, adam, muon or lbfgs; or convex, which solves every grade as a two-layer ReLU network of the
+        best width to its global optimum (``certificates_`` proves it). hidden_layer_sizes, activation, learning_rate,
+        max_iter and batch_size then play no part.
     learning_rate : a number (the peak of a warm-up and cosine schedule for adam, muon and momentum; constant for gd),
-        an optax schedule, or None for the solver's default.
+        an optax schedule, "auto" (gd: the largest rate that the spectrum of the Hessian calls safe, looked at again
+        as the grade goes on), or None for the solver's default.
     alpha : weight decay, alpha/2 times the sum of squared weights in the loss of standardised targets.
     max_iter : steps per grade.
     batch_size : rows per step; "auto" takes all up to 4096 rows and 1024 random ones beyond, None takes all.
@@ -234,6 +249,7 @@ class MultiGradeRegressor(_GradedRegressor):
     _parameter_constraints: dict = {  # noqa: RUF012
         **_GradedRegressor._parameter_constraints,
         "n_grades": [Interval(numbers.Integral, 1, None, closed="left")],
+        "solver": [StrOptions({*OPTIMISERS, "convex"})],
         "hidden_layer_sizes": ["array-like"],
         "residual_scaling": ["boolean"],
         "warm_start": ["boolean"],
@@ -288,6 +304,51 @@ class MultiGradeRegressor(_GradedRegressor):
         return structures.graded(
             n_inputs, [_widths(layers) for layers in per_grade], n_outputs, activation=self.activation
         )
+
+    def _fit_grades(self, rows, held_out, full_batch, continuing, observers, checkpoint):
+        if self.solver != "convex":
+            return super()._fit_grades(rows, held_out, full_batch, continuing, observers, checkpoint)
+        if self.early_stopping:
+            raise ValueError("early_stopping must be False with solver='convex': a grade is solved, not trained")
+        if not self.alpha > 0:
+            raise ValueError(f"alpha must be positive with solver='convex'; got {self.alpha!r}")
+        model = self.model_ if continuing else MultiGrade()
+        if self.n_grades < len(model.grades):
+            raise ValueError(f"n_grades must be at least the number already fitted ({len(model.grades)})")
+        return self._solve_grades(rows, model, continuing)
+
+    def _solve_grades(self, rows, model: MultiGrade, continuing: bool):
+        from .convex import fit_convex_grades
+
+        x, targets, weights = self._scaled(rows)
+        residual = targets - (np.asarray(model(jnp.asarray(x, jnp.float32)), np.float64) if model.grades else 0)
+        features = np.asarray(model.features(jnp.asarray(x, jnp.float32)), np.float64)
+        total = float(np.sum(weights))
+        records, certificates = (self.records_, self.certificates_) if continuing else ((), ())
+        if self.n_grades > len(model.grades):
+            fit = fit_convex_grades(
+                features,
+                residual,
+                num_grades=self.n_grades - len(model.grades),
+                # Our loss is a mean, that of the convex program a sum: alpha times the sum of the weights is the same.
+                regularisation=self.alpha * total,
+                sample_weight=weights,
+                seed=self._seed,
+                on_grade=_print_certificate if self.verbose else None,
+            )
+            for grade, stage in zip(fit.grades, fit.staged_predict(features), strict=True):
+                params = jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float32), grade.params)
+                model = model.add(Grade(grade.network, params, jnp.float32(1)))
+                loss = 0.5 * np.sum(weights[:, None] * (residual - stage) ** 2) / total
+                certificate = grade.certificate
+                columns = {
+                    "step": np.array([certificate.iterations], np.int32),
+                    "train_loss": np.array([loss], np.float32),
+                }
+                records = (*records, RunRecord(columns, sentence=str(certificate), num_steps=certificate.iterations))
+                certificates = (*certificates, certificate)
+        self.model_, self.records_, self.certificates_ = model, records, certificates
+        return self
 
 
 class SingleGradeRegressor(_GradedRegressor):
@@ -435,6 +496,10 @@ def _pad_rows(array: np.ndarray) -> np.ndarray:
 
 def _padded(X, targets, weights):
     return _pad_rows(X), _pad_rows(targets), _pad_rows(weights)
+
+
+def _print_certificate(number: int, grade) -> None:
+    print(f"grade {number}: {grade.certificate}")
 
 
 def _progress(verbose, num_grades: int) -> tuple:

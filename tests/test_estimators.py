@@ -133,3 +133,34 @@ def test_saved_estimator_predicts_the_same_bits(estimator, tmp_path):
 def test_a_wrong_parameter_is_named(parameters, message):
     with pytest.raises(ValueError, match=message):
         MultiGradeRegressor(**parameters).fit(X, Y)
+
+
+def test_automatic_rate_is_safe_and_descends_without_rising():
+    regressor = MultiGradeRegressor(2, (16,), solver="gd", learning_rate="auto", max_iter=400, random_state=0).fit(X, Y)
+    for record in regressor.records_:
+        seen = record.observations["safe rate"]
+        np.testing.assert_allclose(seen["learning_rate"] * seen["sharpness"], 1.6, rtol=1e-6)
+        assert record.train_loss[-1] < record.train_loss[0]
+    with pytest.raises(ValueError, match="learning_rate='auto' needs solver='gd'"):
+        MultiGradeRegressor(learning_rate="auto").fit(X, Y)
+
+
+def test_convex_grades_come_with_certificates_and_fall(tmp_path):
+    x, y = X[:60, :2], Y[:60]
+    regressor = MultiGradeRegressor(2, solver="convex", alpha=0.01, random_state=0).fit(x, y)
+    assert regressor.n_grades_ == 2
+    for certificate in regressor.certificates_:
+        assert certificate.relative_gap < 1e-3
+    first, second = (certificate.objective for certificate in regressor.certificates_)
+    assert second <= first
+    errors = [np.mean((stage - y) ** 2) for stage in regressor.staged_predict(x)]
+    assert errors[1] <= errors[0]
+    np.testing.assert_allclose(regressor.loss_curve_, 0.5 * np.array(errors) / np.var(y), rtol=1e-3)
+    grown = MultiGradeRegressor(1, solver="convex", alpha=0.01, random_state=0, warm_start=True).fit(x, y)
+    assert grown.set_params(n_grades=2).fit(x, y).n_grades_ == 2
+    regressor.save(tmp_path / "convex.safetensors")
+    np.testing.assert_array_equal(load_estimator(tmp_path / "convex.safetensors").predict(x), regressor.predict(x))
+    with pytest.raises(ValueError, match="alpha must be positive"):
+        MultiGradeRegressor(solver="convex", alpha=0.0).fit(x, y)
+    with pytest.raises(ValueError, match="early_stopping must be False"):
+        MultiGradeRegressor(solver="convex", early_stopping=True).fit(x, y)
