@@ -94,8 +94,9 @@ def main() -> None:
     runs = {"constant rate 0.08": fits["SGDL-1"].records[0], "safe rate": safe.records[0]}
     safe_rate_figure(runs).savefig(arguments.output / "spectrum_safe_rate.png", dpi=110)
     for label, record in runs.items():
-        rises = np.mean(np.diff(record.train_loss) > 0)
-        print(f"SGDL-1, {label}: loss {record.train_loss[-1]:.3g}, rose between {100 * rises:.1f} % of its records")
+        rises = np.mean(np.diff(record.train_loss) > 1e-3 * record.train_loss[:-1])
+        end = record.train_loss[-1]
+        print(f"SGDL-1, {label}: the loss rose at {100 * rises:.1f} % of its records and ended at {end:.3g}")
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from .commands import demo, image, table
+from .commands import demo, image, spectrum, table
 from .version import __version__
 
 app = typer.Typer(
@@ -17,6 +17,7 @@ app = typer.Typer(
 app.command("demo")(demo.demo)
 app.command("fit")(table.fit)
 app.command("predict")(table.predict)
+app.command("spectrum")(spectrum.spectrum)
 for task in (image.regress, image.denoise, image.deblur, image.inpaint, image.upsample):
     app.command(task.__name__)(task)
 

@@ -2,7 +2,7 @@
 
 A Krylov space grown from one vector holds one copy of a repeated eigenvalue, and networks do repeat eigenvalues: hidden
 units that are active on the same samples are interchangeable. So what ARPACK returns, converged to any tolerance, may
-lack copies. ``find_ends`` looks for them in the complement of what was found, and goes on until none is left.
+lack copies. ``find_ends`` looks for them in the complement of what was found, one by one, until none is left.
 """
 
 from typing import NamedTuple, Protocol
@@ -12,8 +12,7 @@ from scipy.linalg import eigh_tridiagonal
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
 START_NOISE = 0.01  # share of a warm start that is random, so that new eigenvectors can come in
-NUM_CHECKS = 30  # Lanczos steps spent on looking for copies
-MAX_ROUNDS = 12
+NUM_CHECKS = 20  # Lanczos steps spent on looking for copies
 
 
 class Operator(Protocol):
@@ -57,8 +56,13 @@ class _Shifted(LinearOperator):
         return image - self.found.T @ (self.found @ image) + (self.parked - self.shift) * inside
 
 
-def find_ends(operator: Operator, num: int, *, only_high: bool, start, num_lanczos, maxiter: int, tol: float) -> Ends:
-    """The ``num`` smallest and largest eigenpairs, fewer where they did not converge; ``only_high``: the largest."""
+def find_ends(
+    operator: Operator, num: int, *, only_high: bool, start, num_lanczos, maxiter: int, tol: float, max_copies: int
+) -> Ends | None:
+    """The ``num`` smallest and largest eigenpairs, fewer where they did not converge; ``only_high``: the largest.
+
+    None if more than ``max_copies`` copies of repeated eigenvalues would have to be looked for.
+    """
     shift = _half_norm(operator)
 
     def lanczos(which, wanted, *, matrix=None, room=1, start=None) -> Pairs:
@@ -71,32 +75,33 @@ def find_ends(operator: Operator, num: int, *, only_high: bool, start, num_lancz
         order = np.argsort(values)
         return Pairs(values[order] + shift, vectors.T[order])
 
-    none = Pairs(np.zeros(0), np.zeros((0, operator.size)))
     if only_high:
         high = lanczos("LA", num, start=start)
+        none = Pairs(np.zeros(0), np.zeros((0, operator.size)))
         return Ends(none, high if len(high.values) else lanczos("LA", num, room=2))
     both = lanczos("BE", 2 * num, start=start)
     if len(both.values) < 2 * num:  # once more, each end by itself and with twice the room
         return Ends(lanczos("SA", num, room=2), lanczos("LA", num, room=2))
     ends = Ends(Pairs(*(a[:num] for a in both)), Pairs(*(a[num:] for a in both)))
-    for _ in range(MAX_ROUNDS):
+    for _ in range(max_copies + 1):
         found = np.linalg.qr(np.concatenate([ends.low.vectors, ends.high.vectors]).T)[0].T
         rest = _Shifted(operator, shift, found, parked=(ends.low.values[-1] + ends.high.values[0]) / 2)
-        if not _has_more(rest, ends, tol):
+        has_lower, has_higher = _has_more(rest, ends, tol)
+        if not has_lower and not has_higher:
             return ends
-        more = lanczos("BE", 2 * num, matrix=rest)
-        if len(more.values) < 2 * num:
-            break
-        ends = Ends(_merge(ends.low, more, slice(None, num)), _merge(ends.high, more, slice(-num, None)))
-    return Ends(none, none)
+        if has_lower:
+            ends = ends._replace(low=_merge(ends.low, lanczos("SA", 1, matrix=rest), slice(None, num)))
+        if has_higher:
+            ends = ends._replace(high=_merge(ends.high, lanczos("LA", 1, matrix=rest), slice(-num, None)))
+    return None
 
 
-def _has_more(rest: _Shifted, ends: Ends, tol: float) -> bool:
-    """Whether the rest has eigenvalues beyond the ends' inner edges. Ritz values never overshoot, so yes is certain."""
+def _has_more(rest: _Shifted, ends: Ends, tol: float) -> tuple[bool, bool]:
+    """Whether the rest has eigenvalues beyond the inner edge of either end; Ritz values never overshoot."""
     v = np.random.default_rng(2).standard_normal(rest.operator.size)
     ritz = gauss_quadrature(rest._matvec, v, min(NUM_CHECKS, len(v)))[0] + rest.shift
     slack = 10 * tol * max(abs(ends.low.values[0]), abs(ends.high.values[-1]))
-    return bool(ritz[0] < ends.low.values[-1] - slack or ritz[-1] > ends.high.values[0] + slack)
+    return bool(ritz[0] < ends.low.values[-1] - slack), bool(ritz[-1] > ends.high.values[0] + slack)
 
 
 def _merge(end: Pairs, more: Pairs, kept: slice) -> Pairs:

@@ -73,12 +73,22 @@ def _apply(product, v):
 
 
 @jax.jit(compiler_options=_CPU_FRIENDLY)
+def _apply_symmetric(product, v):
+    (transposed,) = jax.linear_transpose(product, v)(v)
+    return (product(v) + transposed) / 2
+
+
+@jax.jit(compiler_options=_CPU_FRIENDLY)
 def _apply_to_rows(product, rows):
     return jax.vmap(product)(rows)
 
 
 class HessianOperator:
-    """v -> H v on flat float64 numpy vectors in the order of ``ravel_pytree``; ``num_products`` counts the calls."""
+    """v -> H v on flat float64 numpy vectors in the order of ``ravel_pytree``; ``num_products`` counts the calls.
+
+    At a kink (a ReLU with input exactly 0) a rule for derivatives may give a matrix that is not symmetric, and Lanczos
+    would never converge; then the products are those of its symmetric part, at twice the price.
+    """
 
     def __init__(self, loss: Loss, params):
         with double_precision():
@@ -89,14 +99,23 @@ class HessianOperator:
             self._product = _linearise(loss, params)
         self.size = num_parameters(params)
         self.num_products = 0
+        self._apply = _apply
+        if not self._is_symmetric():
+            self._apply = _apply_symmetric
 
     def __call__(self, v: np.ndarray) -> np.ndarray:
         self.num_products += 1
         with double_precision():
-            return np.asarray(_apply(self._product, np.asarray(v, np.float64).reshape(-1)))
+            return np.asarray(self._apply(self._product, np.asarray(v, np.float64).reshape(-1)))
+
+    def _is_symmetric(self) -> bool:
+        u, v = np.random.default_rng(3).standard_normal((2, self.size))
+        Hu, Hv = self(u), self(v)
+        size = np.linalg.norm(u) * np.linalg.norm(Hv) + np.linalg.norm(v) * np.linalg.norm(Hu)
+        return bool(abs(u @ Hv - v @ Hu) <= 1e-11 * size)
 
     def rows(self, rows: np.ndarray) -> np.ndarray:
-        """H applied to every row of a matrix, several products at a time."""
+        """H applied to every row of a matrix, all at a time; not symmetrised."""
         self.num_products += len(rows)
         with double_precision():
             return np.asarray(_apply_to_rows(self._product, np.asarray(rows, np.float64)))

@@ -12,11 +12,12 @@ import jax
 import numpy as np
 from jax.tree_util import Partial
 
-from .lanczos import find_ends
+from .lanczos import Ends, Pairs, find_ends
 from .products import HessianOperator, Loss, as_pytree, dense_hessian, num_parameters
 
 # Up to here a dense Hessian and eigh take less time than Lanczos, and see every copy of a repeated eigenvalue.
 DENSE_SIZE = 256
+DENSE_IF_REPEATED = 2048  # and up to here when eigenvalues turn out to be repeated
 
 
 class NotConverged(UserWarning):
@@ -29,7 +30,7 @@ class ExtremeEigenvalues:
 
     ``smallest_residuals`` and ``largest_residuals`` are ||H v - lambda v||: an eigenvalue of H lies within that
     distance. Values that did not reach the tolerance are NaN; then ``converged`` is False and ``sentence`` says what
-    to do. ``vectors`` (rows, one per converged value) warm-start the next call along a trajectory.
+    to do. ``vectors`` (rows; none from a dense solution) warm-start the next call along a trajectory.
     """
 
     smallest: np.ndarray
@@ -44,7 +45,7 @@ class ExtremeEigenvalues:
     @property
     def norm(self) -> float:
         """||H||, the largest eigenvalue in absolute value."""
-        return float(max(abs(self.smallest[0]), abs(self.largest[0])))
+        return float(np.maximum(abs(self.smallest[0]), abs(self.largest[0])))  # NaN if either was not found
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,7 +64,7 @@ class IterationSpectrum:
     @property
     def norm(self) -> float:
         """||I - eta H||, of which tau is the supremum over a trajectory."""
-        return float(max(abs(self.smallest[0]), abs(self.largest[0])))
+        return float(np.maximum(abs(self.smallest[0]), abs(self.largest[0])))  # NaN if either was not found
 
     @property
     def is_oscillating(self) -> bool:
@@ -153,7 +154,12 @@ def _extreme(loss, params, num, *, only_high=False, tolerance, start, num_lanczo
     operator = HessianOperator(loss, params)
     # ARPACK estimates residuals; they are measured below, and a tenth of the tolerance leaves room for the difference.
     options = {"num_lanczos": num_lanczos, "maxiter": max_restarts, "tol": tolerance / 10}
-    low, high = find_ends(operator, num, only_high=only_high, start=start, **options)
+    is_small = size <= DENSE_IF_REPEATED
+    ends = find_ends(operator, num, only_high=only_high, start=start, max_copies=0 if is_small else 4 * num, **options)
+    if ends is None and is_small:
+        return _extreme_dense(loss, params, num)
+    none = Pairs(np.zeros(0), np.zeros((0, size)))
+    low, high = ends or Ends(none, none)
     scale = np.max(np.abs(np.concatenate([low.values, high.values])), initial=0.0)
 
     def finish(values, vectors):
@@ -183,12 +189,11 @@ def _sentence(num_missing, num_asked, tolerance, num_products) -> str:
 
 
 def _extreme_dense(loss, params, num) -> ExtremeEigenvalues:
-    values, vectors = np.linalg.eigh(dense_hessian(loss, params))
+    values = np.linalg.eigvalsh(dense_hessian(loss, params))
     sentence = f"all {len(values)} eigenvalues were computed from the dense Hessian"
-    # eigh is backward stable: its residuals are rounding, far below any tolerance worth asking for.
-    zero = np.zeros(num)
-    kept = np.concatenate([vectors[:, :num], vectors[:, -num:]], axis=1).T
-    return ExtremeEigenvalues(values[:num], values[::-1][:num], zero, zero, True, sentence, len(values), kept)
+    # LAPACK is backward stable: its residuals are rounding, far below any tolerance worth asking for.
+    zero, none = np.zeros(num), np.zeros((0, len(values)))
+    return ExtremeEigenvalues(values[:num], values[::-1][:num], zero, zero, True, sentence, len(values), none)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -16,19 +16,21 @@ class GradeSummary(NamedTuple):
     num_unconverged: int
     num_below: int  # looks at which the smallest eigenvalue of I - eta H was at or below -1
     num_above: int  # looks at which the largest was above 1, by more than rounding
-    most_below: int  # how many of the recorded eigenvalues were at or below -1 at once
+    share_below: float  # of all recorded smallest eigenvalues, ten at each look
+    most_below: int  # at one look
     smallest: float
     largest: float
-    loss_rises: float  # share of the steps between recorded losses that went up
+    loss_rises: float  # share of the recorded losses that are above the one before, by more than 0.1 %
     final_loss: float
 
     @property
     def sentence(self) -> str:
         return (
             f"grade {self.grade + 1}: smallest eigenvalue at or below -1 in {self.num_below} of {self.num_looks} "
-            f"spectra (lowest {self.smallest:.3f}, up to {self.most_below} of them at once), largest above 1 in "
-            f"{self.num_above} (highest {self.largest:.4f}); the loss rose between {100 * self.loss_rises:.1f} % of "
-            f"its records, to {self.final_loss:.3g} at the end"
+            f"spectra (lowest {self.smallest:.3f}; up to {self.most_below} eigenvalues at once, "
+            f"{100 * self.share_below:.0f} % of those recorded), largest above 1 in {self.num_above} "
+            f"(highest {self.largest:.3f}); the loss rose at {100 * self.loss_rises:.1f} % of its records and ended at "
+            f"{self.final_loss:.3g}"
             + (f"; {self.num_unconverged} of the spectra did not converge" if self.num_unconverged else "")
         )
 
@@ -48,10 +50,11 @@ def _summarise(grade: int, record: RunRecord, name: str) -> GradeSummary:
         int(np.count_nonzero(seen["converged"] == 0)),
         int(np.count_nonzero(smallest[:, 0] <= -1)),
         int(np.count_nonzero(largest[:, 0] > 1 + 1e-6)),
+        float(np.mean(smallest <= -1)),
         int(np.max(np.count_nonzero(smallest <= -1, axis=1))),
         float(np.nanmin(smallest)),
         float(np.nanmax(largest)),
-        float(np.mean(np.diff(losses) > 0)) if len(losses) > 1 else 0.0,
+        float(np.mean(np.diff(losses) > 1e-3 * losses[:-1])) if len(losses) > 1 else 0.0,
         float(losses[-1]),
     )
 

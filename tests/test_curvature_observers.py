@@ -1,0 +1,145 @@
+"""The spectrum along a run: what is recorded, what ends a grade, what sets the rate, what is drawn and saved."""
+
+import jax
+import numpy as np
+import pytest
+
+from multigrade import structures
+from multigrade.curvature import SafeRate, SpectrumObserver, edge_of_stability, iteration_spectrum
+from multigrade.curvature.command import load_problem, load_spectrum, run_spectrum, save_spectrum, structure_for
+from multigrade.curvature.figure import spectrum_figure
+from multigrade.curvature.tracking import summarise_spectrum
+from multigrade.objectives import LeastSquares, Rows
+from multigrade.training import Outcome, fit_grades
+
+X = np.linspace(0, 1, 40)[:, None]
+Y = np.sin(9 * X)
+STRUCTURE = structures.graded(1, [(6,), (5,)], 1, bias_std=0.2)
+
+
+def fit(observers, *, num_steps=60, learning_rate=0.05, **options):
+    return fit_grades(
+        STRUCTURE, X, Y, num_steps=num_steps, optimiser="gd", learning_rate=learning_rate, record_every=20,
+        observers=observers, **options,
+    )  # fmt: skip
+
+
+def test_recorded_spectrum_is_that_of_the_training_loss():
+    result = fit([SpectrumObserver(every=20, num=4)])
+    assert [list(record.observations["spectrum"]["step"]) for record in result.records] == [[0, 20, 40, 60]] * 2
+    rows = Rows(jax.numpy.asarray(X), jax.numpy.asarray(Y))
+    grade = result.model.grades[0]
+    expected = iteration_spectrum(lambda p: LeastSquares(grade.network)(p, (), rows)[0], grade.params, 0.05, 4)
+    seen = result.records[0].observations["spectrum"]
+    np.testing.assert_allclose(seen["smallest"][-1], expected.smallest, atol=1e-5)
+    np.testing.assert_allclose(seen["largest"][-1], expected.largest, atol=1e-5)
+    assert seen["converged"].all()
+
+
+def test_edge_of_stability_ends_the_grade_and_the_next_one_starts():
+    result = fit([SpectrumObserver(every=20, num=2, rules=(edge_of_stability(0.999),))])
+    first, second = result.records
+    assert (first.outcome, first.num_steps) == (Outcome.OBSERVER, 20)  # not at step 0
+    assert "below 0.999" in first.sentence
+    assert second.num_steps > 0
+
+
+def test_edge_of_stability_ignores_eigenvalues_that_were_not_found():
+    spectrum = iteration_spectrum(lambda w: (w**2).sum(), np.ones(3), 0.1, 1)
+    rule = edge_of_stability(-0.95)
+    assert rule(spectrum) is None
+    object.__setattr__(spectrum, "smallest", np.array([np.nan]))
+    assert rule(spectrum) is None
+    object.__setattr__(spectrum, "smallest", np.array([-0.96]))
+    assert "-0.96" in str(rule(spectrum))
+
+
+def test_safe_rate_descends_where_the_given_rate_diverges():
+    assert fit([], learning_rate=50.0).outcome is Outcome.DIVERGED
+    result = fit([SafeRate(every=20)], learning_rate=50.0, num_steps=200)
+    assert result.outcome is Outcome.FINISHED
+    for record in result.records:
+        seen = record.observations["safe rate"]
+        np.testing.assert_allclose(seen["learning_rate"], SafeRate().fraction * 2 / seen["sharpness"])
+        assert np.all(np.diff(record.train_loss) <= 1e-6)
+
+
+def test_a_resumed_run_sees_the_same_spectra(tmp_path):
+    class Interrupt:
+        name, every = "interrupt", 20
+
+        def observe(self, snapshot, carry):
+            if snapshot.grade == 1 and snapshot.step == 40 and self.armed:
+                raise KeyboardInterrupt
+
+    wide = structures.graded(1, [(300,), (5,)], 1)  # large enough for Lanczos and its warm start
+
+    def run(armed, path):
+        interrupt = Interrupt()
+        interrupt.armed = armed
+        return fit_grades(
+            wide, X, Y, num_steps=60, optimiser="gd", learning_rate=0.001, record_every=20, checkpoint=path,
+            checkpoint_every=0.0, observers=[SpectrumObserver(every=20, num=2), SafeRate(every=20), interrupt],
+        )  # fmt: skip
+
+    whole = run(False, tmp_path / "whole.checkpoint")
+    with pytest.raises(KeyboardInterrupt):
+        run(True, tmp_path / "cut.checkpoint")
+    resumed = run(False, tmp_path / "cut.checkpoint")
+    for a, b in zip(whole.records, resumed.records, strict=True):
+        for name in ("spectrum", "safe rate"):
+            for key, values in a.observations[name].items():
+                np.testing.assert_array_equal(values, b.observations[name][key])
+
+
+def test_summary_counts_what_left_the_band_and_the_figure_draws_it(tmp_path):
+    steady, wild = fit([SpectrumObserver(every=20, num=3)]), fit([SpectrumObserver(every=20, num=3)], learning_rate=1.0)
+    assert [s.num_below for s in summarise_spectrum(steady.records)] == [0, 0]
+    summary = summarise_spectrum(wild.records)[0]
+    assert summary.num_below > 0
+    assert "at or below -1" in summary.sentence
+    figure = spectrum_figure({"steady": steady.records, "wild": wild.records})
+    assert len(figure.axes) == 4
+    figure.savefig(tmp_path / "figure.png")
+    with pytest.raises(ValueError, match="SpectrumObserver"):
+        summarise_spectrum(fit([]).records)
+
+
+def test_command_follows_a_table_and_its_record_comes_back_from_the_file(tmp_path):
+    table = tmp_path / "table.csv"
+    rows = "\n".join(f"{a:.6f},{b:.6f}" for a, b in zip(X[:, 0], Y[:, 0], strict=True))
+    table.write_text("x,y\n" + rows)
+    records = run_spectrum(str(table), method="mgdl", epochs=20, every=10, num=2, edge=-0.95)
+    save_spectrum(tmp_path / "spectrum.safetensors", records, {"method": "mgdl"})
+    loaded, description = load_spectrum(tmp_path / "spectrum.safetensors")
+    assert description == {"method": "mgdl"}
+    assert len(loaded) == 4
+    np.testing.assert_array_equal(
+        loaded[0].observations["spectrum"]["smallest"], records[0].observations["spectrum"]["smallest"]
+    )
+
+
+def test_command_takes_the_papers_structures():
+    problem = load_problem("1")
+    assert structure_for(problem, "sgdl") == structures.SGDL_1
+    assert structure_for(problem, "mgdl") == structures.MGDL_1
+    assert structure_for(problem, "msdl") == structures.MSDL
+
+
+def test_command_reads_settings_and_images(tmp_path):
+    from PIL import Image
+
+    assert load_problem("1").inputs.shape == (1024, 1)
+    pixels = np.arange(48, dtype=np.uint8).reshape(6, 8)
+    Image.fromarray(pixels).save(tmp_path / "image.png")
+    problem = load_problem(str(tmp_path / "image.png"), stride=2)
+    assert problem.inputs.shape == (12, 2)
+    np.testing.assert_allclose(problem.inputs[5], [1 * 2 / 8, 1 * 2 / 6])
+    np.testing.assert_allclose(problem.targets[5], pixels[2, 2] / 255, rtol=1e-6)
+    with pytest.raises(ValueError, match="there is no file"):
+        load_problem("nowhere.png")
+    (tmp_path / "text.png").write_text("not a picture")
+    with pytest.raises(ValueError, match="neither an image nor"):
+        load_problem(str(tmp_path / "text.png"))
+    with pytest.raises(ValueError, match="method must be one of"):
+        run_spectrum("1", method="adam")
