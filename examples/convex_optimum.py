@@ -12,8 +12,8 @@ from pathlib import Path
 
 import jax
 import jax.numpy as jnp
-import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.figure import Figure
 
 from multigrade import convex
 from multigrade.networks import Layer
@@ -69,7 +69,8 @@ def main(path: str = "convex_optimum.png") -> None:
 
 
 def draw(path, x, y, grid, params, runs, ratios) -> None:
-    figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4), layout="constrained")
+    figure = Figure(figsize=(11, 4), layout="constrained")
+    left, right = figure.subplots(1, 2)
     middle = WIDTHS[len(WIDTHS) // 2]
     for k in range(NUM_SEEDS):
         seed = jax.tree.map(lambda a, k=k: a[k], runs[middle])
@@ -85,7 +86,11 @@ def draw(path, x, y, grid, params, runs, ratios) -> None:
     right.axhline(1, color=ORANGE, linewidth=2, label="convex optimum: no network of any width is below")
     right.set_xscale("log", base=2)
     right.set_xticks(WIDTHS, [str(width) for width in WIDTHS])
-    right.set(xlabel="width (neurons)", ylabel="objective / optimum", title=f"After {NUM_STEPS:,} steps")
+    right.set(
+        xlabel="width (neurons)",
+        ylabel="objective / optimum",
+        title=f"{NUM_STEPS:,} steps from {NUM_SEEDS} seeds at each width",
+    )
     right.legend(frameon=False, fontsize=8)
     for axes in (left, right):
         axes.spines[["top", "right"]].set_visible(False)

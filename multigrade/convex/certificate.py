@@ -89,16 +89,24 @@ def certify(program: ConvexProgram, weights: np.ndarray, *, iterations: int, out
     return ConvexSolution(program, weights, certificate)
 
 
-def dual_norms(program: ConvexProgram, dual: np.ndarray) -> np.ndarray:
-    """||Pi_{K_i}(+-X'D_i lambda)||, (2, P) for one output's lambda (N,): exact, and rounded upwards if at all."""
+def dual_norms(
+    program: ConvexProgram, dual: np.ndarray, active: dict[int, cones.ActiveSet] | None = None
+) -> np.ndarray:
+    """||Pi_{K_i}(+-X'D_i lambda)||, (2, P) for one output's lambda (N,): exact, and rounded upwards if at all.
+
+    ``active`` keeps the active constraints from call to call, which saves time when lambda changes little.
+    """
+    active = {} if active is None else active
+    size = min(CHUNK, max(64, 1 << (program.num_patterns - 1).bit_length()))  # few shapes to compile
+    parts = []
     with jax.enable_x64(True):
         features, directions, _ = reduced(program)
-        size = min(CHUNK, max(64, 1 << (program.num_patterns - 1).bit_length()))  # few shapes to compile
-        parts = []
         for first in range(0, program.num_patterns, size):
             chunk = program.patterns[first : first + size]
             padded = np.pad(chunk, ((0, size - len(chunk)), (0, 0)))
-            parts.append(np.asarray(_chunk_norms(padded, features, directions, dual))[:, : len(chunk)])
+            start = active.get(first) or cones.empty_active_set(2 * size, *features.shape)
+            norms, active[first] = _chunk_norms(padded, features, directions, dual, start)
+            parts.append(np.asarray(norms)[:, : len(chunk)])
     return np.concatenate(parts, axis=1)
 
 
@@ -153,9 +161,8 @@ def largest_regularisation(program: ConvexProgram) -> float:
 
 
 @jax.jit
-def _chunk_norms(patterns, features, directions, dual):
+def _chunk_norms(patterns, features, directions, dual, start):
     gradients = (patterns * dual) @ features
     both = jnp.concatenate([gradients, -gradients])
-    start = cones.empty_active_set(len(both), *features.shape)
-    projected, _ = cones.project(both, jnp.concatenate([patterns, patterns]), directions, start)
-    return jnp.linalg.norm(projected, axis=1).reshape(2, -1)
+    projected, active = cones.project(both, jnp.concatenate([patterns, patterns]), directions, start)
+    return jnp.linalg.norm(projected, axis=1).reshape(2, -1), active

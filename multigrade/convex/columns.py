@@ -8,6 +8,7 @@ and the certificate says so by its outcome. Its ``full_dual_bound`` is proved wi
 
 import dataclasses
 from collections.abc import Callable
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -91,56 +92,72 @@ def violating_patterns(
         starts = np.concatenate([program.patterns[np.any(weights != 0, axis=(0, 2))], fresh])
         for dual in (residual, -residual):
             _search(features, directions, dual, starts, found)
-    known = _keys(program.patterns)
+    known = {_key(pattern) for pattern in program.patterns}
     limit = (1 + tolerance) * program.regularisation
     new = [pair for key, pair in found.items() if pair[0] > limit and key not in known]
     new.sort(key=lambda pair: -pair[0])
     return np.array([pattern for _, pattern in new[:num_patterns]]).reshape(-1, len(features))
 
 
+class _Cell(NamedTuple):
+    """A pattern, its largest correlation, and the walls that hold its best w back, with their multipliers."""
+
+    pattern: np.ndarray
+    height: float
+    walls: np.ndarray
+    pressures: np.ndarray
+
+
 def _search(features, directions, dual, starts, found) -> None:
     """Widen the beam across walls; ``found`` collects every pattern met, with its largest correlation."""
-    seen, candidates = {}, starts
+    num_points, rank = features.shape
+    seen: dict[bytes, _Cell] = {}
+    candidates = [_Cell(pattern, 0.0, np.full(rank, num_points), np.zeros(rank)) for pattern in starts]
     for _ in range(BEAM_STEPS):
-        candidates = [pattern for key, pattern in _keys(candidates).items() if key not in seen]
-        if not candidates:
+        new = {_key(cell.pattern): cell for cell in candidates if _key(cell.pattern) not in seen}
+        if not new:
             return
-        patterns = np.array(candidates)
-        heights, walls, pressures = _heights(patterns, features, directions, dual)
-        for j, key in enumerate(_keys(patterns)):
-            seen[key] = (heights[j], patterns[j], walls[j], pressures[j])
-            if heights[j] > found.get(key, (0.0,))[0]:
-                found[key] = (heights[j], patterns[j])
-        best = sorted(seen.values(), key=lambda entry: -entry[0])[:BEAM_WIDTH]
-        candidates = np.concatenate([_across(*entry[1:]) for entry in best])
+        for key, cell in zip(new, _climb(list(new.values()), features, directions, dual), strict=True):
+            seen[key] = cell
+            if key not in found or cell.height > found[key][0]:
+                found[key] = (cell.height, cell.pattern)
+        best = sorted(seen.values(), key=lambda cell: -cell.height)[:BEAM_WIDTH]
+        candidates = [neighbour for cell in best for neighbour in _across(cell, num_points)]
 
 
-def _across(pattern: np.ndarray, walls: np.ndarray, pressures: np.ndarray) -> np.ndarray:
-    """The cells behind the walls that press most, one at a time, and behind all walls at once."""
-    order = np.argsort(-pressures)
-    walls = walls[order][pressures[order] > 0]
-    neighbours = np.repeat(pattern[None], min(len(walls), NUM_WALLS) + 1, axis=0)
-    for row, wall in zip(neighbours[:-1], walls, strict=False):
-        row[wall] ^= True
-    neighbours[-1, walls] ^= True
+def _across(cell: _Cell, num_points: int) -> list[_Cell]:
+    """The cells behind the walls that press most, one at a time, and behind all walls at once.
+
+    A neighbour starts from the walls that it shares: their multipliers are still feasible for its projection.
+    """
+    order = np.argsort(-cell.pressures)
+    slots = order[cell.pressures[order] > 0]
+    neighbours = []
+    for crossed in [*slots[:NUM_WALLS, None], slots]:
+        pattern, walls, pressures = cell.pattern.copy(), cell.walls.copy(), cell.pressures.copy()
+        pattern[walls[crossed]] ^= True
+        walls[crossed], pressures[crossed] = num_points, 0.0
+        neighbours.append(_Cell(pattern, 0.0, walls, pressures))
     return neighbours
 
 
-def _keys(patterns: np.ndarray) -> dict[bytes, np.ndarray]:
-    """Patterns by their bits, in order."""
-    return {bits.tobytes(): row for bits, row in zip(np.packbits(patterns, axis=1), patterns, strict=True)}
-
-
-def _heights(patterns: np.ndarray, features: np.ndarray, directions: np.ndarray, dual: np.ndarray):
-    """max dual'(Xw)_+ over unit w in each cone, with the walls that hold w back and their multipliers."""
-    size = max(BEAM_WIDTH, 1 << (len(patterns) - 1).bit_length())
-    padded = np.pad(patterns, ((0, size - len(patterns)), (0, 0)))
+def _climb(cells: list[_Cell], features: np.ndarray, directions: np.ndarray, dual: np.ndarray) -> list[_Cell]:
+    """The cells with their heights max dual'(Xw)_+ over unit w in the cone, and the walls there."""
+    fill = max(BEAM_WIDTH, 1 << (len(cells) - 1).bit_length()) - len(cells)
+    patterns = np.pad([cell.pattern for cell in cells], ((0, fill), (0, 0)))
+    walls = np.pad([cell.walls for cell in cells], ((0, fill), (0, 0)), constant_values=len(features))
+    pressures = np.pad([cell.pressures for cell in cells], ((0, fill), (0, 0)))
     with jax.enable_x64(True):
-        return tuple(np.asarray(part)[: len(patterns)] for part in _project(padded, features, directions, dual))
+        start = cones.ActiveSet(jnp.asarray(walls, jnp.int32), jnp.asarray(pressures))
+        parts = [np.asarray(part) for part in _project(patterns, features, directions, dual, start)]
+    return [_Cell(cell.pattern, *values) for cell, *values in zip(cells, *parts, strict=False)]
 
 
 @jax.jit
-def _project(patterns, features, directions, dual):
-    start = cones.empty_active_set(len(patterns), *features.shape)
+def _project(patterns, features, directions, dual, start):
     projected, active = cones.project((patterns * dual) @ features, patterns, directions, start)
     return jnp.linalg.norm(projected, axis=1), active.rows, active.multipliers
+
+
+def _key(pattern: np.ndarray) -> bytes:
+    return np.packbits(pattern).tobytes()

@@ -39,7 +39,7 @@ def solve_newton(
     start: np.ndarray | None = None,
 ) -> ConvexSolution:
     """The optimum to a relative duality gap of ``tolerance``, by proximal Newton steps on working sets."""
-    return _solve(program, proximal_newton, dual_norms, tolerance, max_iterations, start)
+    return _solve(program, proximal_newton, _remembering_norms, tolerance, max_iterations, start)
 
 
 def solve_first_order(
@@ -50,7 +50,7 @@ def solve_first_order(
     start: np.ndarray | None = None,
 ) -> ConvexSolution:
     """The optimum to a relative duality gap of ``tolerance``, by accelerated proximal gradient on working sets."""
-    return _solve(program, accelerated_proximal_gradient, dual_norms, tolerance, max_iterations, start)
+    return _solve(program, accelerated_proximal_gradient, _remembering_norms, tolerance, max_iterations, start)
 
 
 def solve_gated(program: ConvexProgram, *, tolerance: float = 1e-4, max_iterations: int = 100_000) -> ConvexSolution:
@@ -61,7 +61,7 @@ def solve_gated(program: ConvexProgram, *, tolerance: float = 1e-4, max_iteratio
     """
     _check_limits(tolerance, max_iterations)
     inner = partial(accelerated_proximal_gradient, has_cones=False)
-    gates, iterations, _ = _solve_outputs(program, inner, gated_norms, tolerance, max_iterations, None)
+    gates, iterations, _ = _solve_outputs(program, inner, lambda: gated_norms, tolerance, max_iterations, None)
     weights = cone_decomposition(program, gates[:, 0])
     return certify(program, weights, iterations=iterations, outcome=Outcome.RELAXED)
 
@@ -110,8 +110,9 @@ def _rounds(program: ConvexProgram, data: Groups, inner, norms_of, tolerance, ma
     """Solve on a working set, measure over all patterns, enlarge; until the gap over all is within tolerance."""
     rank, size, iterations = data.features.shape[1], SMALLEST_WORKING_SET, 0
     weights, best, best_gap = start, start, np.inf
+    measure = norms_of()
     for _ in range(MAX_ROUNDS):
-        gap, norms = _gap(program, data, weights, norms_of)
+        gap, norms = _gap(program, data, weights, measure)
         if weights is None:
             weights = np.zeros((*norms.shape, rank))
         if gap < best_gap:
@@ -133,7 +134,12 @@ def _rounds(program: ConvexProgram, data: Groups, inner, norms_of, tolerance, ma
     return best, iterations, best_gap <= tolerance
 
 
-def _gap(program: ConvexProgram, data: Groups, weights: np.ndarray | None, norms_of) -> tuple[float, np.ndarray]:
+def _remembering_norms() -> Callable[[ConvexProgram, np.ndarray], np.ndarray]:
+    """Dual norms whose projections start where those of the round before ended."""
+    return partial(dual_norms, active={})
+
+
+def _gap(program: ConvexProgram, data: Groups, weights: np.ndarray | None, measure) -> tuple[float, np.ndarray]:
     """Relative gap over all patterns, and the dual norms (signs, P) of the residual."""
     residual, target = data.target, data.target
     penalty = 0.0
@@ -142,7 +148,7 @@ def _gap(program: ConvexProgram, data: Groups, weights: np.ndarray | None, norms
         is_used = np.any(signed != 0, axis=1)
         residual = target - np.sum(program.patterns[is_used] * (signed[is_used] @ data.features.T), axis=0)
         penalty = program.regularisation * np.linalg.norm(weights, axis=-1).sum()
-    norms = norms_of(program, residual)
+    norms = measure(program, residual)
     value = 0.5 * residual @ residual + penalty
     bound = scaled_dual_value(residual, target, float(norms.max()), program.regularisation)
     return float((value - bound) / value) if value > 0 else 0.0, norms
