@@ -20,10 +20,10 @@ demo: $(VENV)/run   ## fit the paper's first function both ways, about a minute
 	$(BIN)/multigrade demo
 
 test: $(VENV)/dev   ## the tests
-	$(BIN)/python -m pytest -m "not slow"
+	$(BIN)/python -m pytest -n auto -m "not slow"
 
 test-all: $(VENV)/dev   ## the tests and the long checks
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto
 
 check: $(VENV)/dev   ## format, lint, types
 	$(BIN)/ruff format --check .

@@ -1,5 +1,6 @@
 """The command line: what a stranger types, and what they get for a mistake."""
 
+import json
 import os
 import subprocess
 import sys
@@ -36,9 +37,10 @@ def test_help_and_version_answer_without_importing_jax(tmp_path):
 
 @pytest.mark.parametrize("suffix", ["csv", "npz"])
 def test_fit_then_predict_recovers_the_function(table, suffix):
-    result = run("fit", f"data.{suffix}", "--target", "y", "--model", "m.safetensors", cwd=table)
-    assert "grade" in result.stdout
-    assert "grade 1/3" in result.stderr  # plain progress lines: the output is not a terminal
+    small = ["--grades", 2, "--width", 24, "--steps", 400]
+    result = run("fit", f"data.{suffix}", "--target", "y", "--model", "m.safetensors", *small, cwd=table)
+    assert "R2" in result.stdout
+    assert "grade 1/2" in result.stderr  # plain progress lines: the output is not a terminal
     run("predict", "m.safetensors", f"data.{suffix}", "-o", f"out.{suffix}", cwd=table)
     y = np.load(table / "data.npz")["y"]
     predicted = np.load(table / "out.npz")["y"] if suffix == "npz" else np.loadtxt(table / "out.csv", skiprows=1)
@@ -47,12 +49,12 @@ def test_fit_then_predict_recovers_the_function(table, suffix):
 
 
 def test_quiet_prints_nothing(table):
-    result = run("fit", "data.csv", "--steps", 5, "--quiet", cwd=table)
+    result = run("fit", "data.csv", *"--steps 5 --grades 1 --width 8 --solver gd --quiet".split(), cwd=table)
     assert (result.stdout, result.stderr) == ("", "")
 
 
 def test_an_interrupted_fit_continues(table):
-    arguments = ["fit", "data.csv", "--steps", "4000", "--grades", "2", "--model"]
+    arguments = ["fit", "data.csv", *"--steps 2000 --grades 2 --width 16 --solver adam --model".split()]
     process = subprocess.Popen([*RUN, *arguments, "killed.safetensors"], cwd=table, stderr=subprocess.DEVNULL)
     checkpoint = table / "killed.checkpoint"
     deadline = time.monotonic() + 120
@@ -120,7 +122,7 @@ def test_a_mistake_gets_one_line_and_exit_code_2(table, arguments, word):
 
 
 def test_wrong_columns_are_named(table):
-    run("fit", "data.csv", "--steps", 5, "--model", "m.safetensors", "-q", cwd=table)
+    run("fit", "data.csv", *"--steps 5 --grades 1 --width 8 --solver gd -q --model m.safetensors".split(), cwd=table)
     (table / "other.csv").write_text("a,c\n1,2\n")
     result = run("predict", "m.safetensors", "other.csv", "-o", "out.csv", cwd=table, check=False)
     assert_one_line(result)
@@ -131,6 +133,60 @@ def test_demo_draws_a_picture(tmp_path):
     result = run("demo", "--epochs", 200, "-o", "demo.png", "-q", cwd=tmp_path)
     assert "MGDL-1" in result.stdout
     assert (tmp_path / "demo.png").read_bytes().startswith(b"\x89PNG")
+
+
+BAD_PICTURES = {
+    "text.png": b"not an image",
+    "empty.png": b"",
+    "picture.png": None,  # written below, then cut short
+}
+
+
+@pytest.mark.parametrize("name", BAD_PICTURES)
+def test_a_bad_picture_gets_one_line_and_leaves_no_file(tmp_path, name):
+    from multigrade.imaging.images import load, save
+
+    save(tmp_path / "picture.png", load(":chart"))
+    whole = (tmp_path / "picture.png").read_bytes()
+    (tmp_path / name).write_bytes(whole[: len(whole) // 2] if BAD_PICTURES[name] is None else BAD_PICTURES[name])
+    before = sorted(os.listdir(tmp_path))
+    assert_one_line(run("denoise", name, "-o", "out.png", cwd=tmp_path, check=False))
+    assert sorted(os.listdir(tmp_path)) == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        ("denoise :nothing -o out.png", "no free picture"),
+        ("denoise :chart -o nowhere/out.png", "does not exist"),
+        ("denoise :chart -o out.gif", "must end in"),
+        ("denoise :chart -o out.png --noise-sigma -1", "noise_sigma must be at least 0"),
+        ("denoise :chart -o out.png --add-noise -1", "sigma must be at least 0"),
+        ("deblur :chart -o out.png", "--blur-sigma must be given"),
+        ("deblur :chart -o out.png --blur-sigma -2", "sigma must"),
+        ("inpaint :chart -o out.png --mask :camera", "mask must have the image's size"),
+        ("upsample :chart -o out.png --factor 1", "factor must be"),
+        ("denoise :chart -o out.png --recipe slow", "recipe must be one of"),
+        ("denoise :chart -o out.png --figure out.txt", "--figure must end in"),
+        ("denoise :chart -o out.png --json nowhere/m.json", "does not exist"),
+    ],
+)
+def test_a_mistake_with_a_picture_gets_one_line_and_exit_code_2(tmp_path, arguments, word):
+    result = run(*arguments.split(), cwd=tmp_path, check=False)
+    assert_one_line(result)
+    assert word in result.stderr
+    assert not os.listdir(tmp_path)
+
+
+def test_a_picture_is_denoised_and_measured(tmp_path):
+    options = "--add-noise 20 --width 16 --layers 1 --grades 2 --epochs 50 --baselines --figure f.png --json m.json"
+    result = run("denoise", ":chart", "-o", "out.png", *options.split(), cwd=tmp_path)
+    for row in ("input", "grade 1", "result", "baseline: TV (ROF)"):
+        assert row in result.stdout
+    assert sorted(os.listdir(tmp_path)) == ["f.png", "m.json", "out.png"]
+    metrics = json.loads((tmp_path / "m.json").read_text())
+    assert metrics["noise_was_estimated"]
+    assert metrics["input"]["psnr"] == pytest.approx(20 * np.log10(255 / 20), abs=0.1)
 
 
 def assert_one_line(result):

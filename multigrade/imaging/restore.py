@@ -90,6 +90,7 @@ def regress(image, *, reference=None, options: Options = Options()) -> Restored:
     """The image as a function of its coordinates, learned from every second pixel in both directions (Table 1)."""
     channels = _channels(image)
     _, height, width = channels.shape
+    _check_reference(reference, channels.shape)
     grid = np.zeros((height, width), bool)
     grid[::2, ::2] = True
     coordinates, values = pixel_coordinates(height, width), channels.reshape(len(channels), -1).T
@@ -160,6 +161,7 @@ def _restore(task, image, operator: Operator, known, noise_sigma, reference, opt
     weight = max(RULE[task] * sigma / 255, SMALLEST_LAMBDA) if options.weight is None else options.weight
     beta = 1.0 if options.beta is None else options.beta
     shape = (len(observed), *getattr(operator, "shape", observed.shape[1:]))
+    _check_reference(reference, shape)
     layers = _structure(options, layers=3, single_layers=12, outputs=len(observed))
     by_pixel = isinstance(operator, (Identity, Mask)) and options.recipe == "fast"
     train = _by_pixels if by_pixel else _whole_image
@@ -275,6 +277,11 @@ def _channels(image) -> np.ndarray:
     return np.moveaxis(image, -1, 0) if image.ndim == 3 else image[None]
 
 
+def _check_reference(reference, shape: tuple[int, ...]) -> None:
+    if reference is not None and _channels(reference).shape != shape:
+        raise ValueError(f"reference must have the result's size {shape}; got {_channels(reference).shape}")
+
+
 def _restored(fit: Fit, stages, image, reference, facts: dict) -> Restored:
     """``stages`` are (channels, h, w); what is returned has the axes of ``image``."""
     metrics = {**facts, "outcomes": [str(record.outcome) for record in fit.records]}
@@ -282,8 +289,6 @@ def _restored(fit: Fit, stages, image, reference, facts: dict) -> Restored:
     stages = [np.asarray(stage, np.float64) for stage in stages]
     if reference is not None:
         clean, observed = _channels(reference), _channels(image)
-        if clean.shape != stages[-1].shape:
-            raise ValueError(f"reference must have the result's shape {stages[-1].shape}; got {clean.shape}")
         metrics["grades"] = [quality(stage, clean) for stage in stages]
         metrics["result"] = metrics["grades"][-1]
         if observed.shape == clean.shape:

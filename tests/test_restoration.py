@@ -1,0 +1,184 @@
+"""Restoration: the proximal step, the Huber form, grades that build on each other, and the tasks end to end."""
+
+import re
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from multigrade import MultiGrade, Network
+from multigrade.imaging import restore
+from multigrade.imaging.images import add_blur, add_noise, load
+from multigrade.imaging.operators import GaussianBlur, Identity
+from multigrade.imaging.pixels import PixelImage, PixelRestoration, huber, neighbours
+from multigrade.imaging.restoration import (
+    DIFFERENCES,
+    ImageData,
+    Restoration,
+    RestorationTask,
+    network_image,
+    pixel_coordinates,
+    soft_threshold,
+)
+from multigrade.imaging.restore import Options
+
+CAMERA = load(":camera").pixels[64:192:2, 160:288:2]  # 64 x 64
+SMALL = {"width": 24, "layers": 1, "grades": 2, "epochs": 60}
+
+
+def test_proximal_step_minimises_its_definition():
+    x = jnp.linspace(-2, 2, 41)
+    grid = np.linspace(-3, 3, 60001)
+    best = [grid[np.argmin(0.5 * (grid - v) ** 2 + 0.7 * np.abs(grid))] for v in np.asarray(x)]
+    np.testing.assert_allclose(soft_threshold(x, 0.7), best, atol=2e-4)
+
+
+def test_eliminating_u_gives_the_huber_form():
+    differences = np.linspace(-1, 1, 201)
+    weight, beta = 0.1, 2.0
+    u = soft_threshold(jnp.asarray(differences), weight / beta)
+    eliminated = 0.5 * beta * (u - differences) ** 2 + weight * jnp.abs(u)
+    np.testing.assert_allclose(eliminated, huber(jnp.asarray(differences), weight, beta), atol=1e-6)
+
+
+def _image_data(operator=Identity(), scale=0.5, alpha=1.0, channels=2, h=5, w=6):  # noqa: B008
+    generator = np.random.default_rng(0)
+    network = Network((2, 8, channels), bias_std=0.3)
+    observed, before = (jnp.asarray(generator.uniform(size=(channels, h, w)), jnp.float32) for _ in range(2))
+    numbers = (jnp.float32(v) for v in (scale, 0.05, 1.5, alpha))
+    data = ImageData(jnp.asarray(pixel_coordinates(h, w)), observed, before, operator, *numbers)
+    return network, network.init(jax.random.key(0)), data
+
+
+@pytest.mark.parametrize("operator", [Identity(), GaussianBlur(1.0)], ids=["identity", "blur"])
+def test_objective_is_the_printed_one_and_its_gradient_sees_u_fixed(operator):
+    network, params, data = _image_data(operator, alpha=0.9)
+    u = jnp.asarray(np.random.default_rng(1).normal(size=(2, 2, 5, 6)), jnp.float32)
+    loss, moved = Restoration(network)(params, u, data)
+
+    def image(p):
+        return data.before + 0.5 * network(p, data.features).T.reshape(2, 5, 6)
+
+    def printed(p, v):
+        fit = 0.5 * jnp.sum((data.observed - operator(image(p))) ** 2)
+        return fit + 0.75 * jnp.sum((v - DIFFERENCES(image(p))) ** 2) + 0.05 * jnp.sum(jnp.abs(v))
+
+    expected = soft_threshold(0.9 * DIFFERENCES(image(params)) + 0.1 * u, 0.9 * 0.05 / 1.5)
+    np.testing.assert_allclose(moved, expected, atol=1e-6)
+    assert float(loss) == pytest.approx(float(printed(params, expected)), rel=1e-5)
+    gradient = Restoration(network).value_and_grad(params, u, data)[1]
+    jax.tree.map(
+        lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5),
+        gradient,
+        jax.grad(printed)(params, expected),
+    )
+
+
+def test_pixels_with_alpha_1_equal_the_whole_image_objective():
+    network, params, data = _image_data(alpha=1.0)
+    loss, _ = Restoration(network)(params, jnp.zeros((2, 2, 5, 6)), data)
+    pixels = PixelImage(
+        data.features, data.before.reshape(2, -1).T, data.observed.reshape(2, -1).T, jnp.ones(30), neighbours(5, 6),
+        data.scale, data.weight, data.beta,
+    )  # fmt: skip
+    by_pixel, _ = PixelRestoration(network)(params, (), pixels)
+    assert float(by_pixel) * 30 * 0.25 == pytest.approx(float(loss), rel=1e-5)
+
+
+def test_network_image_in_blocks_equals_the_network():
+    network = Network((2, 8, 3))
+    params = network.init(jax.random.key(1))
+    features = jnp.asarray(pixel_coordinates(30, 41))
+    whole = network(params, features).T.reshape(3, 30, 41)
+    np.testing.assert_allclose(network_image(network, params, features, (3, 30, 41)), whole, rtol=1e-5, atol=1e-6)
+
+
+def test_coordinates_are_x_then_y_without_the_end_point():
+    coordinates = pixel_coordinates(2, 4)
+    np.testing.assert_allclose(coordinates[:, 0], [0, 0.25, 0.5, 0.75] * 2)
+    np.testing.assert_allclose(coordinates[:, 1], [0] * 4 + [0.5] * 4)
+
+
+def test_a_grade_sees_earlier_grades_only_through_features_image_and_u():
+    image = jnp.asarray(CAMERA[None], jnp.float32)
+    first = restore.denoise(CAMERA, noise_sigma=5, options=Options(**{**SMALL, "grades": 1}, recipe="paper"))
+    both = restore.denoise(CAMERA, noise_sigma=5, options=Options(**SMALL, recipe="paper"))
+    jax.tree.map(np.testing.assert_array_equal, first.model.grades, both.model.grades[:1])
+    task = RestorationTask(
+        jnp.asarray(pixel_coordinates(64, 64)), image, jnp.zeros_like(image), Identity(), 0.1, 1, 0.99
+    )
+    after = task.after(both.model.grades[0], ())
+    np.testing.assert_allclose(after.image[0], both.stages[0], atol=1e-5)
+    expected = float(jnp.sqrt(jnp.mean((after.image - image) ** 2)))
+    assert float(both.model.grades[1].scale) == pytest.approx(expected, rel=1e-4)  # epsilon_2
+
+
+@pytest.mark.parametrize("recipe", ["paper", "fast"])
+def test_every_task_returns_an_image_its_model_reproduces(recipe):
+    options = Options(**{**SMALL, "epochs": 20}, recipe=recipe)
+    mask = np.random.default_rng(0).uniform(size=CAMERA.shape) < 0.7
+    tasks = {
+        "regress": restore.regress(CAMERA, options=options),
+        "denoise": restore.denoise(CAMERA, options=options),
+        "deblur": restore.deblur(CAMERA, blur_sigma=1.5, options=options),
+        "inpaint": restore.inpaint(CAMERA, mask, options=options),
+        "upsample": restore.upsample(CAMERA[::2, ::2], options=options),
+    }
+    for name, result in tasks.items():
+        coordinates = pixel_coordinates(64, 64)
+        inputs = coordinates if recipe == "paper" else 2 * coordinates - 1
+        np.testing.assert_allclose(
+            np.asarray(result.model(inputs))[:, 0].reshape(64, 64), result.image, atol=1e-3, err_msg=name
+        )
+        assert len(result.stages) == 2
+
+
+def test_colour_is_restored_channel_by_channel_in_one_network():
+    image = load(":astronaut").pixels[:96:3, :96:3]
+    result = restore.denoise(add_noise(image, 15, seed=0), noise_sigma=15, reference=image, options=Options(**SMALL))
+    assert result.image.shape == image.shape
+    assert isinstance(result.model, MultiGrade)
+    assert result.metrics["result"]["psnr"] > result.metrics["grades"][0]["psnr"] - 1
+
+
+def test_denoising_rises_through_the_grades_and_beats_the_input():
+    """The fast recipe on a smooth 64 x 64 picture; the noise level is estimated."""
+    clean = add_blur(CAMERA, 1.0)
+    noisy = add_noise(clean, 25, seed=0)
+    result = restore.denoise(noisy, reference=clean, options=Options(width=48, layers=2, grades=3, epochs=500))
+    values = [grade["psnr"] for grade in result.metrics["grades"]]
+    assert values == sorted(values)
+    assert values[-1] > result.metrics["input"]["psnr"] + 2
+    assert result.metrics["noise_sigma"] == pytest.approx(25, rel=0.25)
+
+
+def test_regression_of_a_crop_by_the_paper_recipe_improves_with_grades():
+    result = restore.regress(CAMERA, options=Options(recipe="paper", width=64, epochs=300, grades=3))
+    train = [record.train_loss[-1] for record in result.records]
+    assert train == sorted(train, reverse=True)
+    assert result.metrics["result"]["psnr"] > result.metrics["grades"][0]["psnr"]
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: restore.denoise(CAMERA, noise_sigma=-1), "noise_sigma must be at least 0"),
+        (lambda: restore.denoise(CAMERA[:1, :1]), "at least 2 x 2 pixels"),
+        (lambda: restore.denoise(CAMERA * np.nan), "must be finite"),
+        (lambda: restore.deblur(CAMERA, blur_sigma=-3), "sigma must"),
+        (lambda: restore.inpaint(CAMERA, np.ones((3, 3))), "mask must have the image's size"),
+        (lambda: restore.inpaint(CAMERA, np.zeros_like(CAMERA)), "it marks none"),
+        (lambda: restore.upsample(CAMERA, factor=1), "factor must be"),
+        (lambda: Options(method="x"), "method must be one of mgdl, sgdl"),
+        (lambda: Options(recipe="x"), "recipe must be one of paper, fast"),
+        (lambda: Options(epochs=0), "epochs must be at least 1"),
+        (lambda: Options(learning_rate=-1), "learning_rate must be a positive number"),
+        (lambda: Options(weight=-1), "lambda must be at least 0"),
+        (lambda: restore.denoise(CAMERA, options=Options(method="sgdl", grades=2)), "must be 1 with method sgdl"),
+        (lambda: restore.denoise(CAMERA, reference=CAMERA[1:], options=Options(**SMALL)), "reference must have"),
+    ],
+)  # fmt: skip
+def test_a_wrong_argument_is_named(call, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        call()
