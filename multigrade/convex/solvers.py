@@ -4,7 +4,7 @@
     solve_first_order   accelerated proximal gradient: no large factorisations, for many points
     solve_exact         cvxpy with Clarabel (the extra ``multigrade[convex]``): the reference for small programs
     solve_gated         first-order without the cones, then decomposed back into ReLU neurons: fast, not optimal
-    solve_path          any of these along a sequence of regularisation strengths, each started from the last
+    solve_path          one of the first two along a sequence of regularisation strengths, each started from the last
 
 The two iterative solvers work on growing working sets: at most as many neurons as points are needed at the optimum,
 of thousands of patterns. A round solves the program over the working set, then computes the dual norms of *all*
@@ -158,7 +158,7 @@ def _working_set(program: ConvexProgram, norms: np.ndarray, is_used: np.ndarray,
     """All groups in use, then those of largest dual norm, spread out: neighbouring cells say nearly the same."""
     order = np.flatnonzero(~is_used)[np.argsort(-norms[~is_used], kind="stable")]
     room = size - is_used.sum()
-    candidates = order[: 8 * room]
+    candidates = order[: min(8 * room, 1024)]
     masks = np.where(program.patterns[candidates % program.num_patterns], 1.0, -1.0)
     agreement = masks @ masks.T / masks.shape[1]
     is_kept = np.zeros(len(candidates), bool)
