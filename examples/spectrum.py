@@ -86,10 +86,11 @@ def main() -> None:
         fits[name] = train(name, arguments.epochs, [SpectrumObserver(every=every)], rate)
         print(f"{name}, eta = {rate}")
         for summary in summarise_spectrum(fits[name].records):
-            print(" ", summary.sentence)
+            print(" ", summary.sentence, flush=True)
+        if name == "SGDL-1":
+            density_figure(fits[name]).savefig(arguments.output / "spectrum_density.png", dpi=110)
     titles = {rf"{name}, $\eta$ = {RATES[name]}": fit.records for name, fit in fits.items()}
     spectrum_figure(titles).savefig(arguments.output / "spectrum_setting1.png", dpi=110)
-    density_figure(fits["SGDL-1"]).savefig(arguments.output / "spectrum_density.png", dpi=110)
     safe = train("SGDL-1", arguments.epochs, [SafeRate(every=5 * record_period(arguments.epochs))], RATES["SGDL-1"])
     runs = {"constant rate 0.08": fits["SGDL-1"].records[0], "safe rate": safe.records[0]}
     safe_rate_figure(runs).savefig(arguments.output / "spectrum_safe_rate.png", dpi=110)

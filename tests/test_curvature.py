@@ -1,5 +1,6 @@
 """Curvature: closed forms against automatic differentiation, eigenvalues against eigh, theorems on smooth problems."""
 
+import doctest
 import sys
 
 import jax
@@ -98,6 +99,12 @@ def test_at_a_kink_products_are_those_of_the_symmetric_part():
     params = np.random.default_rng(0).uniform(size=(1, 4)), np.random.default_rng(1).uniform(size=(4, 3))
     operator = products.HessianOperator(loss, params)
     assert_close(np.stack([operator(v) for v in np.eye(16)]), dense_hessian(loss, params), 1e-12)
+
+
+def test_docstring_example_of_the_product():
+    failed, attempted = doctest.testmod(products)
+    assert attempted > 0
+    assert failed == 0
 
 
 def test_dense_hessian_of_a_quartic_is_exact():

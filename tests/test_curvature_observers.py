@@ -3,10 +3,12 @@
 import jax
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 from multigrade import structures
+from multigrade.cli import app
 from multigrade.curvature import SafeRate, SpectrumObserver, edge_of_stability, iteration_spectrum
-from multigrade.curvature.command import load_problem, load_spectrum, run_spectrum, save_spectrum, structure_for
+from multigrade.curvature.command import load_problem, load_spectrum, run_spectrum, structure_for
 from multigrade.curvature.figure import spectrum_figure
 from multigrade.curvature.tracking import summarise_spectrum
 from multigrade.objectives import LeastSquares, Rows
@@ -60,7 +62,7 @@ def test_safe_rate_descends_where_the_given_rate_diverges():
     assert result.outcome is Outcome.FINISHED
     for record in result.records:
         seen = record.observations["safe rate"]
-        np.testing.assert_allclose(seen["learning_rate"], SafeRate().fraction * 2 / seen["sharpness"])
+        np.testing.assert_allclose(seen["learning_rate"], SafeRate().fraction * 2 / seen["sharpness"], rtol=1e-3)
         assert np.all(np.diff(record.train_loss) <= 1e-6)
 
 
@@ -89,7 +91,9 @@ def test_a_resumed_run_sees_the_same_spectra(tmp_path):
     for a, b in zip(whole.records, resumed.records, strict=True):
         for name in ("spectrum", "safe rate"):
             for key, values in a.observations[name].items():
-                np.testing.assert_array_equal(values, b.observations[name][key])
+                # The run repeats to the bit; LAPACK's last digits depend on its threads.
+                np.testing.assert_allclose(values, b.observations[name][key], rtol=1e-8)
+        np.testing.assert_array_equal(a.train_loss, b.train_loss)
 
 
 def test_summary_counts_what_left_the_band_and_the_figure_draws_it(tmp_path):
@@ -105,18 +109,21 @@ def test_summary_counts_what_left_the_band_and_the_figure_draws_it(tmp_path):
         summarise_spectrum(fit([]).records)
 
 
-def test_command_follows_a_table_and_its_record_comes_back_from_the_file(tmp_path):
-    table = tmp_path / "table.csv"
+def test_command_writes_a_figure_and_a_record_that_can_be_read_back(tmp_path):
+    table, figure = tmp_path / "table.csv", tmp_path / "figure.png"
     rows = "\n".join(f"{a:.6f},{b:.6f}" for a, b in zip(X[:, 0], Y[:, 0], strict=True))
     table.write_text("x,y\n" + rows)
-    records = run_spectrum(str(table), method="mgdl", epochs=20, every=10, num=2, edge=-0.95)
-    save_spectrum(tmp_path / "spectrum.safetensors", records, {"method": "mgdl"})
-    loaded, description = load_spectrum(tmp_path / "spectrum.safetensors")
-    assert description == {"method": "mgdl"}
-    assert len(loaded) == 4
-    np.testing.assert_array_equal(
-        loaded[0].observations["spectrum"]["smallest"], records[0].observations["spectrum"]["smallest"]
-    )
+    options = ["--epochs", "20", "--every", "10", "--num", "2", "--edge", "-0.95", "-o", str(figure)]
+    result = CliRunner().invoke(app, ["spectrum", str(table), *options])
+    assert result.exit_code == 0, result.output
+    assert result.output.count("at or below -1 in") == 4
+    assert figure.stat().st_size > 0
+    records, description = load_spectrum(tmp_path / "figure.safetensors")
+    assert (description["source"], description["method"]) == ("table.csv", "mgdl")
+    again = run_spectrum(str(table), method="mgdl", epochs=20, every=10, num=2, edge=-0.95)
+    for record, repeated in zip(records, again, strict=True):
+        seen, expected = record.observations["spectrum"], repeated.observations["spectrum"]
+        np.testing.assert_allclose(seen["smallest"], expected["smallest"], rtol=1e-9)
 
 
 def test_command_takes_the_papers_structures():

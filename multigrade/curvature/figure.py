@@ -30,7 +30,7 @@ def spectrum_figure(runs: Mapping[str, Sequence[RunRecord]], *, name: str = "spe
         beneath.set_xlabel("epochs")
     axes[0, 0].set_ylabel(r"eigenvalues of $I - \eta H$")
     axes[1, 0].set_ylabel("training loss")
-    axes[0, -1].legend(loc="lower right", fontsize="small", framealpha=0.9)
+    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False)
     return figure
 
 
@@ -44,7 +44,7 @@ def _draw_eigenvalues(axes, records: Sequence[RunRecord], name: str) -> None:
         shades = colormaps["viridis"](np.linspace(0, 0.85, seen["smallest"].shape[1]))
         for kind, style in (("largest", "--"), ("smallest", "-")):
             for index in reversed(range(len(shades))):
-                label = f"{kind}, outermost" if grade == 0 and index == 0 else None
+                label = f"{kind} (dark: outermost)" if grade == 0 and index == 0 else None
                 marker = "." if len(steps) < 4 else None
                 values = seen[kind][:, index]
                 axes.plot(steps, values, style, color=shades[index], linewidth=1.1, marker=marker, label=label)

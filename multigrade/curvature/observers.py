@@ -107,7 +107,8 @@ class SafeRate:
     def observe(self, snapshot: Snapshot, carry: Mapping[str, np.ndarray] | None) -> Observation:
         found = largest_eigenvalue(snapshot.loss, snapshot.params, tolerance=self.tolerance, start=_start(carry))
         sharpness = float(found.largest[0])
-        rate = self.fraction * 2 / sharpness if sharpness > 0 else snapshot.learning_rate
+        # Four digits: LAPACK's rounding varies with its threads, and must not reach the run.
+        rate = float(f"{self.fraction * 2 / sharpness:.4g}") if sharpness > 0 else snapshot.learning_rate
         values = {"learning_rate": np.float64(rate), "sharpness": np.float64(sharpness)}
         return Observation(values, carry=_carry(found), learning_rate=rate)
 
