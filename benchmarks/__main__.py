@@ -5,6 +5,7 @@ import sys
 
 NAMES = ("training", "estimators", "imaging", "curvature", "convex")
 
-for name in sys.argv[1:] or NAMES:
-    print(f"\n=== {name} ===", flush=True)
-    importlib.import_module(f"benchmarks.bench_{name}").main()
+if __name__ == "__main__":  # benchmarks start processes of their own
+    for name in sys.argv[1:] or NAMES:
+        print(f"\n=== {name} ===", flush=True)
+        importlib.import_module(f"benchmarks.bench_{name}").main()

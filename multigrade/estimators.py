@@ -6,6 +6,7 @@ of one grade. Learned attributes end in an underscore.
 
 import numbers
 import os
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -49,6 +50,28 @@ class _GradedRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         "verbose": ["verbose"],
     }
 
+    # Set by the constructors of the subclasses.
+    solver: str
+    learning_rate: Any
+    alpha: float
+    max_iter: int
+    batch_size: Any
+    standardize: bool
+    early_stopping: bool
+    validation_fraction: float
+    n_iter_no_change: int
+    tol: float
+    random_state: Any
+    verbose: int
+    # Learned.
+    model_: MultiGrade
+    records_: tuple[RunRecord, ...]
+    x_mean_: np.ndarray
+    x_scale_: np.ndarray
+    y_mean_: np.ndarray
+    y_scale_: np.ndarray
+    n_features_in_: int
+    feature_names_in_: np.ndarray
     # Column names of a table, kept in saved files for the command line.
     input_names: list[str] | None = None
     target_names: list[str] | None = None
@@ -68,8 +91,8 @@ class _GradedRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
             self, X, y, multi_output=True, y_numeric=True, dtype=np.float64, reset=not continuing, ensure_min_samples=1
         )
         weights = _check_sample_weight(sample_weight, X, ensure_non_negative=True, allow_all_zero_weights=False)
-        targets = y.reshape(len(y), -1).astype(np.float64)
-        self._y_is_flat = y.ndim == 1
+        y = np.asarray(y, np.float64)
+        targets, self._y_is_flat = y.reshape(len(y), -1), y.ndim == 1
         if not continuing:
             self._seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         rows, held_out = self._split(X, targets, weights)
@@ -182,8 +205,8 @@ class _GradedRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
     @property
     def validation_curve_(self) -> np.ndarray | None:
         """The same for the validation rows; None without ``early_stopping``."""
-        curves = [record.validation_loss for record in self.records_]
-        return None if any(curve is None for curve in curves) else np.concatenate(curves)
+        curves = [record.validation_loss for record in self.records_ if record.validation_loss is not None]
+        return np.concatenate(curves) if curves else None
 
     def save(self, path: str | os.PathLike) -> None:
         """Write the fitted estimator as data (safetensors and JSON); ``load_estimator`` reads it."""

@@ -12,7 +12,7 @@ of a compiled function, a dictionary key, or JSON; the parameters hold nothing t
 
 import dataclasses
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -84,14 +84,16 @@ class FourierFeatures:
 
 
 class AnyNetwork(Protocol):
-    """What a grade needs of a network; a new kind of network provides these five."""
+    """What a grade needs of a network; a new kind of network provides these."""
 
     @property
+    def widths(self) -> tuple[int, ...]: ...
+    @property
     def depth(self) -> int: ...
-    def init(self, key: Array): ...
-    def hidden(self, params, x: Array) -> Array: ...
-    def output(self, params, features: Array) -> Array: ...
-    def __call__(self, params, x: Array) -> Array: ...
+    def init(self, key: Array) -> Any: ...
+    def hidden(self, params: Any, x: Array) -> Array: ...
+    def output(self, params: Any, features: Array) -> Array: ...
+    def __call__(self, params: Any, x: Array) -> Array: ...
 
 
 @jax.tree_util.register_static
@@ -187,7 +189,11 @@ class MultiScaleNetwork:
 
     def output(self, params, features: Array) -> Array:
         parts = jnp.split(features, len(self.scales), axis=-1)
-        return sum(self.sub.output(p, h) for p, h in zip(params, parts, strict=True))
+        return sum_arrays([self.sub.output(p, h) for p, h in zip(params, parts, strict=True)])
 
     def __call__(self, params, x: Array) -> Array:
-        return sum(self.sub(p, s * x) for p, s in zip(params, self.scales, strict=True))
+        return sum_arrays([self.sub(p, s * x) for p, s in zip(params, self.scales, strict=True)])
+
+
+def sum_arrays(arrays: list[Array]) -> Array:
+    return sum(arrays[1:], start=arrays[0])

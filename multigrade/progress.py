@@ -2,6 +2,7 @@
 
 import sys
 import time
+from typing import Any
 
 from .training.observers import Observation, Snapshot
 
@@ -19,7 +20,7 @@ class ProgressObserver:
 
         self.num_grades, self.title = num_grades, title
         self.console = Console(file=sys.stderr)
-        self.bar = _bar(self.console) if self.console.is_terminal else None
+        self.bar: Any = _bar(self.console) if self.console.is_terminal else None
         self.task = None
         self.grade = -1
         self.started = self.shown = time.monotonic()

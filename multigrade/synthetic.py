@@ -25,7 +25,8 @@ def target(number: int, x: np.ndarray) -> np.ndarray:
     """g(x) of setting 1 or 2."""
     if number not in KAPPA:
         raise ValueError(f"setting must be 1 or 2; got {number!r}")
-    return sum(np.sin(2 * np.pi * kappa * x + phi) for kappa, phi in zip(KAPPA[number], PHI[number], strict=True))
+    waves = [np.sin(2 * np.pi * kappa * x + phi) for kappa, phi in zip(KAPPA[number], PHI[number], strict=True)]
+    return np.sum(waves, axis=0)
 
 
 def setting(number: int, *, seed: int = 0) -> SyntheticData:

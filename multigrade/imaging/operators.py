@@ -14,7 +14,7 @@ A new operator is one class below with these three methods, and one row in ``tes
 """
 
 import dataclasses
-from typing import Protocol
+from typing import Protocol, dataclass_transform
 
 import jax
 import jax.numpy as jnp
@@ -32,11 +32,13 @@ class Operator(Protocol):
     def norm(self) -> float | Array: ...
 
 
+@dataclass_transform(frozen_default=True)
 def _record(cls):
     """A frozen dataclass that is a pytree: arrays are leaves, fields marked static are metadata."""
     return jax.tree_util.register_dataclass(dataclasses.dataclass(frozen=True, eq=False)(cls))
 
 
+@dataclass_transform(frozen_default=True)
 def _hashable_record(cls):
     """The same for an operator with static fields only, which compares and hashes by value."""
     return jax.tree_util.register_dataclass(dataclasses.dataclass(frozen=True)(cls))

@@ -231,10 +231,17 @@ class PixelTask:
         channels, height, width = self.observed.shape
         misfit = jnp.sum(self.known * (self.image - self.observed) ** 2) / (channels * jnp.sum(self.known))
         scale = jnp.sqrt(misfit) if index else jnp.float32(1)
-        by_pixel = (a.reshape(channels, -1).T for a in (self.image, self.observed))
-        numbers = (scale, jnp.float32(self.weight), jnp.float32(self.beta))
         (features,), finish = standardised(self.features)
-        data = PixelImage(features, *by_pixel, self.known.ravel(), neighbours(height, width), *numbers)
+        data = PixelImage(
+            features,
+            self.image.reshape(channels, -1).T,
+            self.observed.reshape(channels, -1).T,
+            self.known.ravel(),
+            neighbours(height, width),
+            scale,
+            jnp.float32(self.weight),
+            jnp.float32(self.beta),
+        )
         start = {"start": zero_output} if index else {}
         return GradeProblem(PixelRestoration(network), data, scale, scale**2, finish=finish, **start)
 

@@ -160,8 +160,8 @@ def _validate_plan(structure, steps, model: MultiGrade, time_limit) -> None:
 
 
 def _in_units(record: RunRecord, unit: Array | float) -> RunRecord:
-    unit = np.float32(unit)
-    columns = {k: v * unit if k.endswith("_loss") else v for k, v in record.columns.items()}
+    factor = np.float32(unit)
+    columns = {k: v * factor if k.endswith("_loss") else v for k, v in record.columns.items()}
     return dataclasses.replace(record, columns=columns)
 
 

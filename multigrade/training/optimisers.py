@@ -7,6 +7,7 @@ argument of the compiled program. So a sweep over rates, or a change of rate dur
 import math
 from collections.abc import Callable
 from functools import cache
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -55,7 +56,7 @@ def make_rate(learning_rate, optimiser: str | optax.GradientTransformation):
     return jnp.asarray(float(learning_rate))
 
 
-def rate_at(rate, step) -> jax.Array:
+def rate_at(rate: Any, step) -> Any:
     return rate(step) if callable(rate) else rate
 
 
