@@ -16,7 +16,7 @@ $(VENV)/dev: $(VENV)/run
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
 	touch $@
 
-demo: $(VENV)/run   ## fit the paper's first function both ways, about a minute
+demo: $(VENV)/run   ## fit the paper's first function both ways and denoise a picture: two minutes
 	$(BIN)/multigrade demo
 
 test: $(VENV)/dev   ## the tests

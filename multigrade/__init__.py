@@ -29,6 +29,9 @@ _PUBLIC = {
     "Snapshot": "training",
     "Plateau": "training",
     "NoImprovement": "training",
+    "convex": None,
+    "curvature": None,
+    "imaging": None,
     "structures": None,
     "synthetic": None,
     "training": None,
@@ -37,7 +40,7 @@ _PUBLIC = {
 __all__ = ["__version__", *_PUBLIC]
 
 if TYPE_CHECKING:
-    from . import structures, synthetic, training
+    from . import convex, curvature, imaging, structures, synthetic, training
     from .estimators import MultiGradeRegressor, MultiScaleRegressor, SingleGradeRegressor, load_estimator
     from .model import Grade, MultiGrade
     from .networks import FourierFeatures, MultiScaleNetwork, Network

@@ -130,7 +130,7 @@ def test_wrong_columns_are_named(table):
 
 
 def test_demo_draws_a_picture(tmp_path):
-    result = run("demo", "--epochs", 200, "-o", "demo.png", "-q", cwd=tmp_path)
+    result = run("demo", "--epochs", 200, "-o", "demo.png", "-q", "--no-picture", cwd=tmp_path)
     assert "MGDL-1" in result.stdout
     assert (tmp_path / "demo.png").read_bytes().startswith(b"\x89PNG")
 
