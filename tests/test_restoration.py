@@ -7,7 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from multigrade import MultiGrade, Network
+from multigrade import MultiGrade, Network, structures
+from multigrade.curvature import SpectrumObserver
 from multigrade.imaging import restore
 from multigrade.imaging.images import add_blur, add_noise, load
 from multigrade.imaging.operators import GaussianBlur, Identity
@@ -22,6 +23,7 @@ from multigrade.imaging.restoration import (
     soft_threshold,
 )
 from multigrade.imaging.restore import Options
+from multigrade.training.grades import train_grades
 
 CAMERA = load(":camera").pixels[64:192:2, 160:288:2]  # 64 x 64
 SMALL = {"width": 24, "layers": 1, "grades": 2, "epochs": 60}
@@ -140,6 +142,32 @@ def test_colour_is_restored_channel_by_channel_in_one_network():
     assert result.image.shape == image.shape
     assert isinstance(result.model, MultiGrade)
     assert result.metrics["result"]["psnr"] > result.metrics["grades"][0]["psnr"] - 1
+
+
+def test_spectrum_of_a_restoration_run_equals_the_dense_hessian_with_u_fixed():
+    image = jnp.asarray(CAMERA[None, :6, :5], jnp.float32)
+    task = RestorationTask(
+        jnp.asarray(pixel_coordinates(6, 5)), image, jnp.zeros_like(image), Identity(), 0.01, 1.0, 0.99
+    )
+    structure = structures.graded(2, [(4,)], 1, bias_std=0.5)
+    seen = {}
+
+    class Keep:
+        name, every = "keep", 20
+
+        def observe(self, snapshot, carry):
+            flat, unravel = jax.flatten_util.ravel_pytree(snapshot.params)
+            hessian = jax.hessian(lambda w: snapshot.loss(unravel(w)))(flat)
+            seen[snapshot.step] = 1 - 0.001 * np.linalg.eigvalsh(np.float64(hessian))
+
+    observers = [SpectrumObserver(every=20, num=3), Keep()]
+    fit = train_grades(
+        structure, task, num_steps=40, optimiser="gd", learning_rate=0.001, record_every=10, observers=observers
+    )
+    spectrum = fit.records[0].observations["spectrum"]
+    for step, smallest, largest in zip(spectrum["step"], spectrum["smallest"], spectrum["largest"], strict=True):
+        np.testing.assert_allclose(np.sort(smallest), np.sort(seen[int(step)])[:3], atol=1e-4)
+        np.testing.assert_allclose(np.sort(largest), np.sort(seen[int(step)])[-3:], atol=1e-4)
 
 
 def test_denoising_rises_through_the_grades_and_beats_the_input():

@@ -40,6 +40,7 @@ def run(task: str, picture: images.Picture, given: dict) -> Result:
     if given["figure"] is not None and given["figure"].suffix.lower() not in FIGURE_FORMATS:
         raise ValueError(f"--figure must end in {', '.join(FIGURE_FORMATS)}; got {given['figure'].name!r}")
     observed, reference, extra = _prepared(task, picture, given)
+    checkpoint = given["output"].with_suffix(".checkpoint")  # an interrupted run continues from it
     num_grades = (given["grades"] or 4) if given["method"] == "mgdl" else 1
     with ProgressObserver(num_grades, task) as progress:
         options = restore.Options(
@@ -49,12 +50,14 @@ def run(task: str, picture: images.Picture, given: dict) -> Result:
             beta=given.get("beta"),
             time_limit=given["time_limit"],
             observers=() if given["quiet"] else (progress,),
+            checkpoint=checkpoint,
         )
         restored = _call(task, observed, reference, extra, options, given)
     rows = _rows(task, observed, reference, extra, restored, given)
     metrics = {**restored.metrics, "baselines": [{"name": n, "psnr": p, "ssim": s} for n, p, s in rows if ":" in n]}
     if given["figure"] is not None:
         _draw(given["figure"], observed, restored, reference)
+    checkpoint.unlink(missing_ok=True)
     image = restored.image
     return Result(_channels_first(image) if image.ndim == 3 else image[None], metrics, rows)
 

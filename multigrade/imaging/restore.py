@@ -109,7 +109,8 @@ def regress(image, *, reference=None, options: Options = Options()) -> Restored:
     if options.recipe == "paper":
         fit = fit_grades(
             structure, inputs[rows], values[rows], num_steps=options.epochs or 10_000, optimiser="adam",
-            learning_rate=options.learning_rate or 1e-3, record_every=10, stopping=Plateau(20, 1e-4), **common,
+            learning_rate=options.learning_rate or 1e-3, record_every=10, stopping=Plateau(20, 1e-4),
+            seed_per_grade=False, **common,
         )  # fmt: skip
     else:
         steps = options.epochs or 3000

@@ -241,6 +241,7 @@ def fit_grades(
     observers: Sequence[Observer] = (),
     time_limit: float | None = None,
     seed: int = 0,
+    seed_per_grade: bool = True,
     model: MultiGrade = MultiGrade(),  # noqa: B008
     records: Sequence[RunRecord] = (),
     checkpoint: str | os.PathLike | None = None,
@@ -273,7 +274,7 @@ def fit_grades(
         "standardise_features": standardise_features,
         "metrics": sorted(metrics or {}),
         "initial grades": len(model.grades),
-        "seed": seed,
+        "seed": (seed, seed_per_grade),
     }
     options = {
         "optimiser": optimiser,
@@ -289,6 +290,7 @@ def fit_grades(
         task,
         num_steps=steps,
         seed=seed,
+        seed_per_grade=seed_per_grade,
         time_limit=time_limit,
         model=model,
         records=records,
