@@ -67,7 +67,7 @@ def find_ends(
 
     def lanczos(which, wanted, *, matrix=None, room=1, start=None) -> Pairs:
         matrix, v0 = matrix or _Shifted(operator, shift), _start_vector(operator.size, start)
-        kept = min(operator.size, room * (num_lanczos or max(3 * wanted, 20)))
+        kept = min(operator.size, room * (num_lanczos or max(5 * wanted // 2, 20)))
         try:
             values, vectors = eigsh(matrix, wanted, which=which, ncv=kept, v0=v0, maxiter=maxiter, tol=tol)
         except ArpackNoConvergence as failure:
@@ -84,7 +84,7 @@ def find_ends(
         return Ends(lanczos("SA", num, room=2), lanczos("LA", num, room=2))
     ends = Ends(Pairs(*(a[:num] for a in both)), Pairs(*(a[num:] for a in both)))
     for _ in range(max_copies + 1):
-        found = np.linalg.qr(np.concatenate([ends.low.vectors, ends.high.vectors]).T)[0].T
+        found = np.concatenate([ends.low.vectors, ends.high.vectors])  # orthonormal: each round is orthogonal to it
         rest = _Shifted(operator, shift, found, parked=(ends.low.values[-1] + ends.high.values[0]) / 2)
         has_lower, has_higher = _has_more(rest, ends, tol)
         if not has_lower and not has_higher:
@@ -100,7 +100,7 @@ def _has_more(rest: _Shifted, ends: Ends, tol: float) -> tuple[bool, bool]:
     """Whether the rest has eigenvalues beyond the inner edge of either end; Ritz values never overshoot."""
     v = np.random.default_rng(2).standard_normal(rest.operator.size)
     ritz = gauss_quadrature(rest._matvec, v, min(NUM_CHECKS, len(v)))[0] + rest.shift
-    slack = 10 * tol * max(abs(ends.low.values[0]), abs(ends.high.values[-1]))
+    slack = 2 * tol * max(abs(ends.low.values[0]), abs(ends.high.values[-1]))
     return bool(ritz[0] < ends.low.values[-1] - slack), bool(ritz[-1] > ends.high.values[0] + slack)
 
 
@@ -112,7 +112,7 @@ def _merge(end: Pairs, more: Pairs, kept: slice) -> Pairs:
 
 def _half_norm(operator: Operator) -> float:
     v, norm = np.random.default_rng(0).standard_normal(operator.size), 0.0
-    for _ in range(8):
+    for _ in range(5):
         v = operator(v / np.linalg.norm(v))
         norm = max(norm, float(np.linalg.norm(v)))
         if not 0 < norm < np.inf:

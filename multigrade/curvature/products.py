@@ -22,6 +22,9 @@ from jax.tree_util import Partial
 Loss = Callable[[Any], Array]
 """Parameters -> scalar, twice differentiable almost everywhere."""
 
+# How far to step off a kink: far below what H can resolve, far above rounding.
+NUDGE = 1e-13
+
 # Level 3 of XLA's CPU backend unrolls the short inner loops of narrow layers before it vectorises them.
 _CPU_FRIENDLY = {"xla_backend_optimization_level": 2}
 
@@ -87,7 +90,8 @@ class HessianOperator:
     """v -> H v on flat float64 numpy vectors in the order of ``ravel_pytree``; ``num_products`` counts the calls.
 
     At a kink (a ReLU with input exactly 0) a rule for derivatives may give a matrix that is not symmetric, and Lanczos
-    would never converge; then the products are those of its symmetric part, at twice the price.
+    would never converge. Then H is taken a hair's breadth away, where the units in question are off; if that does not
+    help, the products are those of the symmetric part, at twice the price.
     """
 
     def __init__(self, loss: Loss, params):
@@ -101,7 +105,10 @@ class HessianOperator:
         self.num_products = 0
         self._apply = _apply
         if not self._is_symmetric():
-            self._apply = _apply_symmetric
+            with double_precision():
+                self._product = _linearise(loss, jax.tree.map(lambda leaf: leaf - NUDGE, params))
+            if not self._is_symmetric():
+                self._apply = _apply_symmetric
 
     def __call__(self, v: np.ndarray) -> np.ndarray:
         self.num_products += 1

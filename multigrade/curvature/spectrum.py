@@ -86,7 +86,7 @@ def extreme_eigenvalues(
 
     The error of an eigenvalue is at most its residual, and about its square over the gap to the next: the default
     gives ten digits or so. ``start`` takes the ``vectors`` of an earlier call. ``num_lanczos`` vectors of length M are
-    kept (three times the number of eigenvalues by default); ``max_restarts`` bounds the work.
+    kept (five for every two eigenvalues by default); ``max_restarts`` bounds the work.
     """
     _check(params, num, tolerance, max_restarts)
     options = {"tolerance": tolerance, "num_lanczos": num_lanczos, "max_restarts": max_restarts}
@@ -152,8 +152,8 @@ def _extreme(loss, params, num, *, only_high=False, tolerance, start, num_lanczo
     if size <= max(DENSE_SIZE, 8 * num):
         return _extreme_dense(loss, params, num)
     operator = HessianOperator(loss, params)
-    # ARPACK estimates residuals; they are measured below, and a tenth of the tolerance leaves room for the difference.
-    options = {"num_lanczos": num_lanczos, "maxiter": max_restarts, "tol": tolerance / 10}
+    # ARPACK estimates residuals; they are measured below, and half of the tolerance leaves room for the difference.
+    options = {"num_lanczos": num_lanczos, "maxiter": max_restarts, "tol": tolerance / 2}
     is_small = size <= DENSE_IF_REPEATED
     ends = find_ends(operator, num, only_high=only_high, start=start, max_copies=0 if is_small else 4 * num, **options)
     if ends is None and is_small:
