@@ -1,0 +1,256 @@
+"""The three regressors: MultiGradeRegressor (MGDL), SingleGradeRegressor (SGDL), MultiScaleRegressor (MSDL).
+
+Each gives its constructor and its structure; SGDL and MSDL are structures of one grade.
+"""
+
+import numbers
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from .. import structures
+from ..model import Grade, MultiGrade
+from ..networks import MultiScaleNetwork, Network
+from ..training import OPTIMISERS
+from ..training.record import RunRecord
+from .base import GradedRegressor
+
+
+class MultiGradeRegressor(GradedRegressor):
+    """Multi-grade deep learning (MGDL): shallow networks, each fitted to what the earlier ones leave over.
+
+    Parameters
+    ----------
+    n_grades : number of grades.
+    hidden_layer_sizes : widths of the hidden layers of each grade, or a list of such tuples, one per grade.
+    activation : one of relu, tanh, softplus, gelu, sine, gauss, or a list of one per grade.
+    solver : gd, momentum, adam, muon or lbfgs; or convex, which solves every grade as a two-layer ReLU network of the
+        best width to its global optimum (``certificates_`` proves it). hidden_layer_sizes, activation, learning_rate,
+        max_iter and batch_size then play no part.
+    learning_rate : a number (the peak of a warm-up and cosine schedule for adam, muon and momentum; constant for gd),
+        an optax schedule, "auto" (gd: the largest rate that the spectrum of the Hessian calls safe, looked at again
+        as the grade goes on), or None for the solver's default.
+    alpha : weight decay, alpha/2 times the sum of squared weights in the loss of standardised targets.
+    max_iter : steps per grade.
+    batch_size : rows per step; "auto" takes all up to 4096 rows and 1024 random ones beyond, None takes all.
+    residual_scaling : divide the residual of each grade by its root mean square.
+    standardize : shift and scale inputs and targets to mean 0 and standard deviation 1.
+    early_stopping : hold out ``validation_fraction`` of the rows, end a grade after ``n_iter_no_change`` records
+        (max_iter / 100 steps each) without a relative improvement of ``tol``, and keep its best parameters.
+    warm_start : a further ``fit`` with a larger ``n_grades`` adds grades to those fitted before.
+    """
+
+    _parameter_constraints: dict = {  # noqa: RUF012
+        **GradedRegressor._parameter_constraints,
+        "n_grades": [Interval(numbers.Integral, 1, None, closed="left")],
+        "solver": [StrOptions({*OPTIMISERS, "convex"})],
+        "hidden_layer_sizes": ["array-like"],
+        "residual_scaling": ["boolean"],
+        "warm_start": ["boolean"],
+    }
+
+    def __init__(
+        self,
+        n_grades=3,
+        hidden_layer_sizes=(64, 64),
+        *,
+        activation="relu",
+        solver="muon",
+        learning_rate=None,
+        alpha=1e-3,
+        max_iter=300,
+        batch_size="auto",
+        residual_scaling=True,
+        standardize=True,
+        early_stopping=False,
+        validation_fraction=0.1,
+        n_iter_no_change=20,
+        tol=1e-4,
+        warm_start=False,
+        random_state=None,
+        verbose=0,
+    ):
+        self.n_grades = n_grades
+        self.hidden_layer_sizes = hidden_layer_sizes
+        self.activation = activation
+        self.solver = solver
+        self.learning_rate = learning_rate
+        self.alpha = alpha
+        self.max_iter = max_iter
+        self.batch_size = batch_size
+        self.residual_scaling = residual_scaling
+        self.standardize = standardize
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.tol = tol
+        self.warm_start = warm_start
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def _structure(self, n_inputs: int, n_outputs: int) -> structures.Structure:
+        sizes = list(self.hidden_layer_sizes)
+        per_grade = sizes if sizes and np.ndim(sizes[0]) else [tuple(sizes)] * self.n_grades
+        if len(per_grade) != self.n_grades:
+            raise ValueError(
+                f"hidden_layer_sizes must be one tuple of widths or one per grade ({self.n_grades}); got {sizes!r}"
+            )
+        return structures.graded(
+            n_inputs, [_widths(layers) for layers in per_grade], n_outputs, activation=self.activation
+        )
+
+    def _fit_grades(self, rows, held_out, full_batch, continuing, observers, checkpoint):
+        if self.solver != "convex":
+            return super()._fit_grades(rows, held_out, full_batch, continuing, observers, checkpoint)
+        if self.early_stopping:
+            raise ValueError("early_stopping must be False with solver='convex': a grade is solved, not trained")
+        if not self.alpha > 0:
+            raise ValueError(f"alpha must be positive with solver='convex'; got {self.alpha!r}")
+        model = self.model_ if continuing else MultiGrade()
+        if self.n_grades < len(model.grades):
+            raise ValueError(f"n_grades must be at least the number already fitted ({len(model.grades)})")
+        return self._solve_grades(rows, model, continuing)
+
+    def _solve_grades(self, rows, model: MultiGrade, continuing: bool):
+        from ..convex import fit_convex_grades
+
+        x, targets, weights = self._scaled(rows)
+        residual = targets - (np.asarray(model(jnp.asarray(x, jnp.float32)), np.float64) if model.grades else 0)
+        features = np.asarray(model.features(jnp.asarray(x, jnp.float32)), np.float64)
+        total = float(np.sum(weights))
+        records, certificates = (self.records_, self.certificates_) if continuing else ((), ())
+        if self.n_grades > len(model.grades):
+            fit = fit_convex_grades(
+                features,
+                residual,
+                num_grades=self.n_grades - len(model.grades),
+                # Our loss is a mean, that of the convex program a sum: alpha times the sum of the weights is the same.
+                regularisation=self.alpha * total,
+                sample_weight=weights,
+                seed=self._seed,
+                on_grade=_print_certificate if self.verbose else None,
+            )
+            for grade, stage in zip(fit.grades, fit.staged_predict(features), strict=True):
+                params = jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float32), grade.params)
+                model = model.add(Grade(grade.network, params, jnp.float32(1)))
+                loss = 0.5 * np.sum(weights[:, None] * (residual - stage) ** 2) / total
+                certificate = grade.certificate
+                columns = {
+                    "step": np.array([certificate.iterations], np.int32),
+                    "train_loss": np.array([loss], np.float32),
+                }
+                records = (*records, RunRecord(columns, sentence=str(certificate), num_steps=certificate.iterations))
+                certificates = (*certificates, certificate)
+        self.model_, self.records_, self.certificates_ = model, records, certificates
+        return self
+
+
+class SingleGradeRegressor(GradedRegressor):
+    """Standard deep learning (SGDL): one network, trained at once. Parameters as in ``MultiGradeRegressor``."""
+
+    _parameter_constraints: dict = {  # noqa: RUF012
+        **GradedRegressor._parameter_constraints,
+        "hidden_layer_sizes": ["array-like"],
+    }
+
+    def __init__(
+        self,
+        hidden_layer_sizes=(64, 64, 64, 64, 64, 64),
+        *,
+        activation="relu",
+        solver="muon",
+        learning_rate=None,
+        alpha=1e-3,
+        max_iter=900,
+        batch_size="auto",
+        standardize=True,
+        early_stopping=False,
+        validation_fraction=0.1,
+        n_iter_no_change=20,
+        tol=1e-4,
+        random_state=None,
+        verbose=0,
+    ):
+        self.hidden_layer_sizes = hidden_layer_sizes
+        self.activation = activation
+        self.solver = solver
+        self.learning_rate = learning_rate
+        self.alpha = alpha
+        self.max_iter = max_iter
+        self.batch_size = batch_size
+        self.standardize = standardize
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.tol = tol
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def _structure(self, n_inputs: int, n_outputs: int) -> structures.Structure:
+        return structures.graded(n_inputs, [_widths(self.hidden_layer_sizes)], n_outputs, activation=self.activation)
+
+
+class MultiScaleRegressor(GradedRegressor):
+    """Multi-scale deep learning (MSDL): sub-networks on the input times each of ``scales``, outputs summed.
+
+    ``hidden_layer_sizes`` are the widths of each sub-network; other parameters as in ``MultiGradeRegressor``.
+    """
+
+    _parameter_constraints: dict = {  # noqa: RUF012
+        **GradedRegressor._parameter_constraints,
+        "hidden_layer_sizes": ["array-like"],
+        "scales": ["array-like"],
+    }
+
+    def __init__(
+        self,
+        hidden_layer_sizes=(32, 32, 32),
+        *,
+        scales=(1.0, 2.0, 4.0, 8.0),
+        activation="relu",
+        solver="muon",
+        learning_rate=None,
+        alpha=1e-3,
+        max_iter=900,
+        batch_size="auto",
+        standardize=True,
+        early_stopping=False,
+        validation_fraction=0.1,
+        n_iter_no_change=20,
+        tol=1e-4,
+        random_state=None,
+        verbose=0,
+    ):
+        self.hidden_layer_sizes = hidden_layer_sizes
+        self.scales = scales
+        self.activation = activation
+        self.solver = solver
+        self.learning_rate = learning_rate
+        self.alpha = alpha
+        self.max_iter = max_iter
+        self.batch_size = batch_size
+        self.standardize = standardize
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.tol = tol
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def _structure(self, n_inputs: int, n_outputs: int) -> structures.Structure:
+        widths = (n_inputs, *_widths(self.hidden_layer_sizes), n_outputs)
+        scales = tuple(float(scale) for scale in self.scales)
+        return (MultiScaleNetwork(Network(widths, self.activation), scales),)
+
+
+def _widths(layers) -> tuple[int, ...]:
+    widths = tuple(layers)
+    if not widths or any(not isinstance(w, numbers.Integral) or w < 1 for w in widths):
+        raise ValueError(f"hidden_layer_sizes must hold positive integers; got {layers!r}")
+    return tuple(int(w) for w in widths)
+
+
+def _print_certificate(number: int, grade) -> None:
+    print(f"grade {number}: {grade.certificate}")
