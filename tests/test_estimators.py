@@ -139,7 +139,7 @@ def test_automatic_rate_is_safe_and_descends_without_rising():
     regressor = MultiGradeRegressor(2, (16,), solver="gd", learning_rate="auto", max_iter=400, random_state=0).fit(X, Y)
     for record in regressor.records_:
         seen = record.observations["safe rate"]
-        np.testing.assert_allclose(seen["learning_rate"] * seen["sharpness"], 1.6, rtol=1e-6)
+        np.testing.assert_allclose(seen["learning_rate"] * seen["sharpness"], 1.6, rtol=1e-3)
         assert record.train_loss[-1] < record.train_loss[0]
     with pytest.raises(ValueError, match="learning_rate='auto' needs solver='gd'"):
         MultiGradeRegressor(learning_rate="auto").fit(X, Y)
