@@ -10,16 +10,16 @@ import pytest
 ROOT = Path(__file__).parent.parent
 
 
-def blocks():
-    for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
-        for index, code in enumerate(re.findall(r"```python\n(.*?)```", path.read_text(), re.DOTALL)):
-            yield pytest.param(code, id=f"{path.name}-{index + 1}")
+PAGES = {path.name: path for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]}
 
 
-@pytest.mark.parametrize("code", list(blocks()))
-def test_printed_code_runs(code, tmp_path, monkeypatch):
+@pytest.mark.parametrize("page", [name for name, path in PAGES.items() if "```python" in path.read_text()])
+def test_printed_code_runs(page, tmp_path, monkeypatch):
+    """The blocks of a page run in order, later ones seeing the names of earlier ones."""
     monkeypatch.chdir(tmp_path)
-    exec(compile(code, "printed code", "exec"), {})
+    names = {}
+    for code in re.findall(r"```python\n(.*?)```", PAGES[page].read_text(), re.DOTALL):
+        exec(compile(code, page, "exec"), names)
 
 
 @pytest.mark.parametrize("module", ["model", "structures"])

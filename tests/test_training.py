@@ -324,8 +324,8 @@ def test_theorems_1_and_2_gradient_descent_below_two_over_alpha(activation, grad
         assert slopes[-1] < 0.05 * slopes[0]
 
         w, losses = flat, []
-        for _ in range(200):
+        for _ in range(10):
             value, slope = gradient(w)
             losses.append(float(value))
             w = w - 20 / norm(flat) * slope
-        assert np.max(np.diff(losses)) > 0
+        assert max(losses) > losses[0]
