@@ -208,11 +208,15 @@ def test_divergence_keeps_the_last_finite_parameters_and_the_record():
     assert result.outcome == Outcome.DIVERGED
     assert "lower learning rate" in record.sentence
     assert np.isfinite(record.train_loss).all()
-    assert len(record.train_loss) == record.num_steps
+    assert record.steps[-1] == record.num_steps
     rows = Rows(jnp.asarray(X), jnp.asarray(Y))
     grade = result.model.grades[0]
     last = LeastSquares(grade.network)(grade.params, (), rows)[0]
     assert float(last) == pytest.approx(record.train_loss[-1], rel=1e-5)
+    for record_every in (7, 1000):  # records that miss the step change nothing
+        again = fit(learning_rate=100.0, record_every=record_every)
+        assert again.records[0].num_steps == record.num_steps
+        assert_same(again.model, result.model)
 
 
 def test_plateau_rule_stops_where_the_formula_says():

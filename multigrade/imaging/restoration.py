@@ -17,11 +17,11 @@ from jax.tree_util import Partial
 
 from ..model import Grade, apply_grade
 from ..networks import AnyNetwork
-from ..objectives import BLOCK_ROWS
 from ..training.grades import GradeProblem
 from .operators import FirstDifferences, Operator
 
 DIFFERENCES = FirstDifferences()
+BLOCK_ROWS = 512  # pixels per pass
 # Beyond this many stored activations (floats) the blocks of the backward pass compute theirs again.
 STORED_ACTIVATIONS = 2**29
 

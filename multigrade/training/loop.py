@@ -8,6 +8,7 @@ the machine, what is computed does not: a record is taken every ``record_every``
 import dataclasses
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -29,15 +30,21 @@ MAX_ROWS = 256  # records per chunk, at most
 COMPILER_OPTIONS = {"xla_backend_optimization_level": 2}
 
 
-class State(NamedTuple):
-    """All that changes during a run. ``safe`` are the last parameters whose loss was finite."""
+class Moving(NamedTuple):
+    """What a step changes."""
 
     step: Array
     params: Any
-    safe: Any
-    best: Any  # (watched loss, params) with keep="best", else ()
     optimiser: Any
     auxiliary: Any
+
+
+class State(NamedTuple):
+    """All that changes during a run. ``safe`` is where the last record with a finite loss was taken."""
+
+    now: Moving
+    safe: Moving
+    best: Any  # (watched loss, params) with keep="best", else ()
     stopping: Any
     finite: Array
     stopped: Array
@@ -114,17 +121,9 @@ def minimise(
         jnp.int32(record_every),
         jax.random.key(0) if key is None else key,
     )
-    state = State(
-        jnp.int32(0),
-        params,
-        params,
-        (jnp.asarray(jnp.inf), params) if keep == "best" else (),
-        transformation.init(params),
-        auxiliary,
-        stopping.init(),
-        jnp.bool_(True),
-        jnp.bool_(False),
-    )
+    now = Moving(jnp.int32(0), params, transformation.init(params), auxiliary)
+    best = (jnp.asarray(jnp.inf), params) if keep == "best" else ()
+    state = State(now, now, best, stopping.init(), jnp.bool_(True), jnp.bool_(False))
     state = jax.tree.map(jnp.array, state)  # copies: the loop overwrites its buffers
     host = _Host(problem, transformation, observers, grade)
     if resume is not None:
@@ -160,7 +159,7 @@ def _advance(transformation, problem: Problem, state: State, num_rows: Array):
     def segment(carry):
         state, (steps, rows), count = carry
         state, row = _record(problem, state)
-        tables = steps.at[count].set(state.step), rows.at[count].set(row)
+        tables = steps.at[count].set(state.now.step), rows.at[count].set(row)
         return _steps(transformation, problem, state), tables, count + state.finite
 
     tables = jnp.zeros(MAX_ROWS, jnp.int32), jnp.zeros((MAX_ROWS, num_columns), jnp.float32)
@@ -172,7 +171,7 @@ _advance = jax.jit(_advance, static_argnums=0, donate_argnums=2, compiler_option
 
 def _record(problem: Problem, state: State) -> tuple[State, Array]:
     """Losses and metrics at the present parameters, and what the stopping rule makes of them."""
-    params, auxiliary = state.params, state.auxiliary
+    params, auxiliary = state.now.params, state.now.auxiliary
     train = problem.objective(params, auxiliary, problem.data)[0]
     losses = [train]
     if problem.validation is not None:
@@ -184,45 +183,63 @@ def _record(problem: Problem, state: State) -> tuple[State, Array]:
     if best:
         best = _select(finite & (watched < best[0]), (watched, params), best)
     metrics = [metric(params) for metric in problem.metrics.values()]
-    state = state._replace(best=best, stopping=stopping, finite=finite, stopped=stopped & finite)
-    return state, jnp.stack([jnp.asarray(value, jnp.float32) for value in (*losses, *metrics)])
+    row = jnp.stack([jnp.asarray(value, jnp.float32) for value in (*losses, *metrics)])
+    safe = _select(finite, state.now, state.safe)
+    return State(state.now, safe, best, stopping, finite, stopped & finite), row
 
 
 def _steps(transformation, problem: Problem, state: State) -> State:
-    """Steps up to the next record; none once the run has stopped. Ends early at the first loss that is not finite."""
-    until = jnp.minimum(state.step + problem.record_every, problem.num_steps)
+    """Steps up to the next record; none once the run has stopped. Back at ``safe`` if the last loss was not finite."""
+    until = jnp.minimum(state.now.step + problem.record_every, problem.num_steps)
+    until = jnp.where(state.finite & ~state.stopped, until, state.now.step)
+    # Only the last loss is looked at: once it is not finite it stays so, and the loop has one thing less to do.
+    kind = jax.eval_shape(lambda now: _step(transformation, problem, now)[1], state.now)
+    now, loss = jax.lax.while_loop(
+        lambda carry: carry[0].step < until,
+        lambda carry: _step(transformation, problem, carry[0]),
+        (state.now, jnp.zeros(kind.shape, kind.dtype)),
+    )
+    finite = state.finite & jnp.isfinite(loss)
+    return state._replace(now=_select(finite, now, state.safe), finite=finite)
 
-    def going(state):
-        return (state.step < until) & state.finite & ~state.stopped
 
-    state = jax.lax.while_loop(going, lambda state: _step(transformation, problem, state), state)
-    return state._replace(params=_select(state.finite, state.params, state.safe))
-
-
-def _step(transformation, problem: Problem, state: State) -> State:
-    """One optimiser step: Theta <- Theta + rate * update, with the auxiliary variable moved first."""
-    params = state.params
-    batch = problem.sampler.draw(jax.random.fold_in(problem.key, state.step), problem.data)
-    (loss, auxiliary), gradient = problem.objective.value_and_grad(params, state.auxiliary, batch)
+def _step(transformation, problem: Problem, now: Moving) -> tuple[Moving, Array]:
+    """One optimiser step, Theta <- Theta + rate * update, the auxiliary variable moved first; and the loss before."""
+    batch = problem.sampler.draw(jax.random.fold_in(problem.key, now.step), problem.data)
+    (loss, auxiliary), gradient = problem.objective.value_and_grad(now.params, now.auxiliary, batch)
     updates, optimiser = transformation.update(
         gradient,
-        state.optimiser,
-        params,
+        now.optimiser,
+        now.params,
         value=loss,
         grad=gradient,
-        value_fn=lambda params: problem.objective(params, state.auxiliary, batch)[0],
+        value_fn=lambda params: problem.objective(params, now.auxiliary, batch)[0],
     )
-    rate = rate_at(problem.rate, state.step)
-    moved = jax.tree.map(lambda p, u: p + jnp.asarray(rate, p.dtype) * u, params, updates)
-    finite = jnp.isfinite(loss)
-    return state._replace(
-        step=state.step + finite,
-        params=_select(finite, moved, params),
-        safe=_select(finite, params, state.safe),
-        optimiser=optimiser,
-        auxiliary=auxiliary,
-        finite=finite,
-    )
+    rate = rate_at(problem.rate, now.step)
+    params = jax.tree.map(lambda p, u: p + jnp.asarray(rate, p.dtype) * u, now.params, updates)
+    return Moving(now.step + 1, params, optimiser, auxiliary), loss
+
+
+@partial(jax.jit, static_argnums=0, compiler_options=COMPILER_OPTIONS)
+def _last_finite(transformation, problem: Problem, safe: Moving) -> Moving:
+    """From the last record on, step by step, to the last parameters whose loss was finite.
+
+    A run looks at its losses but keeps earlier parameters only at records; this finds the rest after a divergence, and
+    is compiled only then. With random batches the loss of all rows may overflow first: then the last record stands.
+    """
+
+    def going(carry):
+        _, now, finite = carry
+        return finite & (now.step <= safe.step + problem.record_every)
+
+    def step(carry):
+        last, now, _ = carry
+        moved, loss = _step(transformation, problem, now)
+        finite = jnp.isfinite(loss)
+        return _select(finite, now, last), moved, finite
+
+    last, _, finite = jax.lax.while_loop(going, step, (safe, safe, jnp.bool_(True)))
+    return _select(finite, safe, last)
 
 
 def _select(condition: Array, yes, no):
@@ -254,7 +271,7 @@ class _Host:
         saved = time.perf_counter()
         num_rows = 1
         while True:
-            step = int(state.step)
+            step = int(state.now.step)
             if reason := self._look(state):
                 return self._end(state, Outcome.OBSERVER, reason)
             chunk_started = time.perf_counter()
@@ -265,7 +282,8 @@ class _Host:
             self.seconds = now - started
             num_rows = _next_num_rows(num_rows, asked, now - chunk_started)
             if not state.finite:
-                sentence = f"the loss was not finite after step {int(state.step)}; try a lower learning rate"
+                state = state._replace(now=_last_finite(self.transformation, self.problem, state.safe))
+                sentence = f"the loss was not finite after step {int(state.now.step)}; try a lower learning rate"
                 return self._end(state, Outcome.DIVERGED, sentence)
             if state.stopped:
                 return self._end(state, Outcome.PLATEAU, self.problem.stopping.sentence)
@@ -285,13 +303,13 @@ class _Host:
 
     def _look(self, state: State) -> str | None:
         """Call the observers that are due; a reason to stop, if one has it."""
-        step = int(state.step)
+        step = int(state.now.step)
         for observer in self.observers:
             if observer.every is not None and step % observer.every and step < self.num_steps:
                 continue
-            loss = jax.tree_util.Partial(_loss, self.problem.objective, state.auxiliary, self.problem.data)
-            rate = float(rate_at(self.problem.rate, state.step))
-            snapshot = Snapshot(self.grade, step, self.num_steps, state.params, loss, rate, self.record(step))
+            loss = jax.tree_util.Partial(_loss, self.problem.objective, state.now.auxiliary, self.problem.data)
+            rate = float(rate_at(self.problem.rate, state.now.step))
+            snapshot = Snapshot(self.grade, step, self.num_steps, state.now.params, loss, rate, self.record(step))
             seen = observer.observe(snapshot, self.carries.get(observer.name)) or Observation()
             self._note(observer.name, step, seen)
             if seen.stop:
@@ -314,8 +332,8 @@ class _Host:
         self.rows = np.concatenate([self.rows, np.asarray(rows)[:count]])
 
     def _end(self, state: State, outcome: Outcome, sentence: str) -> Run:
-        params = state.best[1] if state.best else state.params
-        return Run(params, state.auxiliary, self.record(int(state.step), outcome, sentence))
+        params = state.best[1] if state.best else state.now.params
+        return Run(params, state.now.auxiliary, self.record(int(state.now.step), outcome, sentence))
 
     def record(self, num_steps: int, outcome: Outcome = Outcome.FINISHED, sentence: str = "") -> RunRecord:
         columns = {"step": self.steps, **dict(zip(self.names, np.ascontiguousarray(self.rows.T), strict=True))}
