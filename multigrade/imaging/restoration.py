@@ -17,11 +17,12 @@ from jax.tree_util import Partial
 
 from ..model import Grade, apply_grade
 from ..networks import AnyNetwork
+from ..objectives import BLOCK_LANES
 from ..training.grades import GradeProblem
 from .operators import FirstDifferences, Operator
 
 DIFFERENCES = FirstDifferences()
-BLOCK_ROWS = 512  # pixels per pass
+BLOCK_ROWS = 1024  # pixels per pass
 # Beyond this many stored activations (floats) the blocks of the backward pass compute theirs again.
 STORED_ACTIVATIONS = 2**29
 
@@ -74,13 +75,18 @@ class Restoration:
 def network_image(network: AnyNetwork, params, features: Array, shape: tuple[int, ...]) -> Array:
     """The network at every pixel as an image (channels, h, w), computed in blocks of pixels that fit the cache."""
     num_pixels = features.shape[0]
-    num_blocks = -(-num_pixels // BLOCK_ROWS)
-    padded = jnp.pad(features, ((0, num_blocks * BLOCK_ROWS - num_pixels), (0, 0)))
+    rows = BLOCK_LANES * BLOCK_ROWS
+    num_strides = -(-num_pixels // rows)
+    padded = jnp.pad(features, ((0, num_strides * rows - num_pixels), (0, 0)))
     block = Partial(network, params)
     if num_pixels * sum(network.widths) > STORED_ACTIVATIONS:
         block = jax.checkpoint(block)
-    values = jax.lax.map(block, padded.reshape(num_blocks, BLOCK_ROWS, -1))
-    return values.reshape(num_blocks * BLOCK_ROWS, -1)[:num_pixels].T.reshape(shape)
+    # Blocks side by side in one iteration do not depend on each other, so XLA runs them on different cores.
+    values = jax.lax.map(
+        lambda lanes: jnp.stack([block(lane) for lane in lanes]),
+        padded.reshape(num_strides, BLOCK_LANES, BLOCK_ROWS, -1),
+    )
+    return values.reshape(num_strides * rows, -1)[:num_pixels].T.reshape(shape)
 
 
 def pixel_coordinates(height: int, width: int) -> np.ndarray:
