@@ -1,0 +1,48 @@
+"""What the lab runs: a job is one method on one data set, at one rate or noise level, with one seed.
+
+The catalogue makes jobs, an experiment runs one, the store keeps its result, the claims read results. A job is data:
+it is written as JSON, sent to other processes and machines, and hashed. What an experiment does is decided by the
+job's kind and settings, the images and ``NUMERICS`` alone, so equal keys mean equal results.
+"""
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..training.record import RunRecord
+
+# Raised whenever a change of the package changes numbers; results of other numerics are not used again.
+NUMERICS = 1
+
+
+@dataclasses.dataclass(frozen=True)
+class Job:
+    """``kind`` names the experiment that runs it; ``settings`` (JSON values) are its whole configuration.
+
+    ``data`` is a hash of what the job reads (an image file, say; empty where the settings say it all). ``item`` is the
+    catalogue's entry it was made for, a label that does not enter the key: items may share jobs.
+    """
+
+    item: str
+    kind: str
+    settings: Mapping[str, Any]
+    data: str = ""
+
+    @property
+    def key(self) -> str:
+        """The name of its result: a hash of kind, settings, data and numerics."""
+        whole = [self.kind, dict(self.settings), self.data, NUMERICS]
+        return hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()[:20]
+
+
+class Result(NamedTuple):
+    """What a job gives. Pictures are (h, w) or (h, w, 3) on the unit scale; metrics are JSON values."""
+
+    metrics: Mapping[str, Any]
+    records: tuple[RunRecord, ...] = ()
+    arrays: Mapping[str, np.ndarray] = {}
+    pictures: Mapping[str, np.ndarray] = {}
