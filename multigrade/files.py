@@ -54,9 +54,19 @@ def write_arrays(path: str | os.PathLike, kind: str, arrays: Mapping[str, np.nda
         "description": json.dumps(description),
         "digest": _digest(arrays),
     }
-    content = save(arrays, metadata=header)
+    content = _with_sorted_header(save(arrays, metadata=header))
     with atomic_path(path) as temporary:
         temporary.write_bytes(content)
+
+
+def _with_sorted_header(content: bytes) -> bytes:
+    """The same safetensors file with its metadata in order: the library's own order changes from run to run."""
+    size = int.from_bytes(content[:8], "little")
+    header = json.loads(content[8 : 8 + size])
+    header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)  # tensors start at a multiple of 8
+    return b"".join([len(text).to_bytes(8, "little"), text, memoryview(content)[8 + size :]])
 
 
 def read_arrays(path: str | os.PathLike, kind: str) -> tuple[dict[str, np.ndarray], dict, str]:

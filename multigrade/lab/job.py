@@ -17,6 +17,8 @@ from ..training.record import RunRecord
 
 # Raised whenever a change of the package changes numbers; results of other numerics are not used again.
 NUMERICS = 1
+# What a job is called by, in this order.
+LABELLED = ("task", "image", "setting", "theorem", "noise", "blur", "method", "learning_rate")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,6 +40,18 @@ class Job:
         whole = [self.kind, dict(self.settings), self.data, NUMERICS]
         return hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()[:20]
 
+    @property
+    def label(self) -> str:
+        """The job in a few words, for tables and progress: "denoise butterfly noise 10 MGDL"."""
+        named = {"setting", "noise", "blur", "theorem", "learning_rate"}
+        parts = [
+            f"{name.replace('_', ' ')} {value:g}" if name in named else str(value)
+            for name in LABELLED
+            if (value := self.settings.get(name))
+        ]
+        seed = self.settings.get("seed")
+        return " ".join([*parts, f"seed {seed}"] if seed else parts) or self.kind
+
 
 class Result(NamedTuple):
     """What a job gives. Pictures are (h, w) or (h, w, 3) on the unit scale; metrics are JSON values."""
@@ -46,3 +60,10 @@ class Result(NamedTuple):
     records: tuple[RunRecord, ...] = ()
     arrays: Mapping[str, np.ndarray] = {}
     pictures: Mapping[str, np.ndarray] = {}
+
+
+class Saved(NamedTuple):
+    """A job with its result, as the store hands it to claims and reports."""
+
+    job: Job
+    result: Result
