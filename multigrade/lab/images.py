@@ -1,0 +1,127 @@
+"""The paper's images by name, from a folder of the user's; a free picture stands in for what is missing.
+
+The classic test images are not ours to give away. ``Pictures(folder).get("butterfly")`` looks for ``butterfly.png`` (or
+another format that is read) of the paper's size. A stand-in is marked wherever it goes, and so is the walnut: the
+paper's own file is not to be had, so whatever is found under its name is another one.
+"""
+
+import dataclasses
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from skimage.transform import resize
+
+from ..imaging.images import FORMATS, load
+from ..imaging.pictures import draw_phantom, draw_picture
+from ..training.checkpoint import fingerprint
+
+
+@dataclasses.dataclass(frozen=True)
+class Entry:
+    """One of the paper's images. ``size`` is its side in pixels (None: not known), ``stand_in`` a free picture."""
+
+    size: int | None
+    stand_in: str
+    file: str
+    is_inverted: bool = False
+    is_the_papers: bool = True
+
+
+# Sizes, and that the chart is used as 255 - x: recorded by the authors. Stand-ins: our choice.
+ENTRIES = {
+    "cameraman": Entry(256, "camera", "cameraman"),
+    "barbara": Entry(512, "astronaut", "barbara"),
+    "butterfly": Entry(512, "coffee", "butterfly"),
+    "pirate": Entry(1024, "hubble_deep_field", "pirate"),
+    "chest": Entry(1024, "retina", "chest"),
+    "walnut": Entry(None, "phantom", "walnut_substitute", is_the_papers=False),
+    "resolution_chart": Entry(256, "chart", "resolution_chart", is_inverted=True),
+}
+WALNUT_SIZE = 1024  # of the stand-in; our choice
+
+
+class Source(NamedTuple):
+    """A grey picture on the unit scale, (h, w) float64, whether it stands in for the paper's, and its hash."""
+
+    pixels: np.ndarray
+    stand_in: bool
+    digest: str
+
+
+class Pictures:
+    """The paper's images from a folder, or stand-ins where there is no folder or no file; each is read once."""
+
+    def __init__(self, folder: Path | None = None):
+        if folder is not None:
+            folder = Path(folder)
+            if not folder.is_dir():
+                raise ValueError(f"images must be a folder with the paper's images; there is none at {folder}")
+            if not any(_find(folder, entry) for entry in ENTRIES.values()):
+                names = ", ".join(entry.file for entry in ENTRIES.values())
+                raise ValueError(
+                    f"the folder {folder} has none of the paper's images: {names} (.png or another format)"
+                )
+        self.folder = folder
+        self._read: dict[str, Source] = {}
+
+    def get(self, name: str) -> Source:
+        if name not in ENTRIES:
+            raise ValueError(f"image must be one of {', '.join(ENTRIES)}; got {name!r}")
+        if name not in self._read:
+            self._read[name] = self._source(ENTRIES[name])
+        return self._read[name]
+
+    def _source(self, entry: Entry) -> Source:
+        path = _find(self.folder, entry) if self.folder else None
+        pixels = _stand_in(entry) if path is None else _from_file(path, entry)
+        pixels = 1 - pixels if entry.is_inverted else pixels
+        return Source(pixels, path is None or not entry.is_the_papers, fingerprint(pixels)[:16])
+
+
+def shrunk(image: np.ndarray, size: int | None) -> np.ndarray:
+    """The image as ``size`` x ``size`` means of square blocks, what does not fill one cut off; None: as it is."""
+    if size is None:
+        return image
+    block = min(image.shape) // size
+    if block < 1:
+        raise ValueError(f"size must be at most the image's own, {min(image.shape)}; got {size}")
+    return image[: block * size, : block * size].reshape(size, block, size, block).mean((1, 3))
+
+
+def eigenvalue_subset(name: str, image: np.ndarray, stride: int = 1) -> np.ndarray:
+    """What the eigenvalue runs see: every second pixel (Barbara: of the top right quadrant), then every stride-th."""
+    if name == "barbara":
+        image = image[: image.shape[0] // 2, image.shape[1] // 2 :]
+    return image[::2, ::2][::stride, ::stride]
+
+
+def _find(folder: Path, entry: Entry) -> Path | None:
+    paths = (folder / f"{entry.file}{suffix}" for suffix in FORMATS)
+    return next((path for path in paths if path.is_file()), None)
+
+
+def _from_file(path: Path, entry: Entry) -> np.ndarray:
+    pixels = load(path).pixels
+    if pixels.ndim == 3:
+        if np.ptp(pixels, axis=2).any():
+            raise ValueError(f"{path} must be grey, as in the paper; it has colours")
+        pixels = pixels[..., 0]
+    expected = (entry.size,) * 2 if entry.size else pixels.shape
+    if pixels.shape != expected:
+        size = " x ".join(map(str, pixels.shape))
+        raise ValueError(f"{path} must have {entry.size} x {entry.size} pixels, as in the paper; it has {size}")
+    return pixels
+
+
+def _stand_in(entry: Entry) -> np.ndarray:
+    """The middle square of a free picture, grey, brought to the paper's size."""
+    size = entry.size or WALNUT_SIZE
+    if entry.stand_in == "phantom":
+        return draw_phantom(size)
+    samples = draw_picture(entry.stand_in)
+    pixels = samples / (255 if samples.dtype == np.uint8 else 1)
+    pixels = pixels.mean(axis=2) if pixels.ndim == 3 else pixels
+    side = min(pixels.shape)
+    top, left = ((length - side) // 2 for length in pixels.shape)
+    return resize(pixels[top : top + side, left : left + side], (size, size), anti_aliasing=side > size)
