@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-all check bench clean
+.PHONY: demo test test-all check docs bench clean
 
 $(VENV)/run: pyproject.toml
 	$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11) and 'multigrade needs Python 3.11 or newer')"
@@ -29,6 +29,9 @@ check: $(VENV)/dev   ## format, lint, types
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/pyright
+
+docs: $(VENV)/dev   ## the documentation, in site/index.html
+	$(BIN)/mkdocs build --strict
 
 bench: $(VENV)/dev   ## measurements, each against its rival in one run
 	$(BIN)/python -m benchmarks

@@ -4,11 +4,25 @@ import sys
 from typing import Annotated
 
 import typer
+from typer.core import TyperGroup
 
-from .commands import demo, image, spectrum, table
+from .commands import demo, image, info, spectrum, table
 from .version import __version__
 
+
+class _Commands(TyperGroup):
+    """Typer ends silently on Ctrl-C; a user wants to know that it was heard, and how to go on."""
+
+    def invoke(self, ctx):
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as interrupt:
+            print(f"multigrade: interrupted{interrupt}", file=sys.stderr)
+            raise typer.Exit(130) from None
+
+
 app = typer.Typer(
+    cls=_Commands,
     help="Multi-grade deep learning: fit functions and tables, restore images, look inside training.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -20,6 +34,7 @@ app.command("predict")(table.predict)
 app.command("spectrum")(spectrum.spectrum)
 for task in (image.regress, image.denoise, image.deblur, image.inpaint, image.upsample):
     app.command(task.__name__)(task)
+app.command("info")(info.info)
 
 
 def _version(value: bool) -> None:
@@ -48,9 +63,6 @@ def main() -> None:
         message = " ".join(str(error).split())
         print(f"multigrade: {message}", file=sys.stderr)
         sys.exit(2)
-    except KeyboardInterrupt:
-        print("multigrade: interrupted", file=sys.stderr)
-        sys.exit(130)
 
 
 if __name__ == "__main__":

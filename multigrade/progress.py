@@ -1,16 +1,40 @@
-"""Progress of a fit: a live bar on a terminal, plain lines elsewhere. An observer without a period."""
+"""Progress of a fit: a live view on a terminal, plain lines elsewhere. An observer without a period.
+
+The live view is a bar for the whole fit and, beneath it, one line per grade: the curve of its loss (logarithmic, on
+the grade's own scale), its first and last value, and how the grade ended.
+"""
 
 import sys
 import time
+from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from .training.observers import Observation, Snapshot
+from .training.record import Outcome, RunRecord
 
 LINE_SECONDS = 5.0
+VALUES_WIDTH = 24  # of "  0.735 → 4.05e-05"
+LEVELS = "▁▂▃▄▅▆▇█"
+LAST_OUTCOMES = (Outcome.DIVERGED, Outcome.TIME_LIMIT)  # no grade follows
+
+
+def sparkline(values, width: int) -> str:
+    """A curve of at most ``width`` characters, lowest value to highest; logarithmic where all values are positive."""
+    values = np.asarray(values, np.float64)
+    values = values[np.isfinite(values)]
+    if not len(values) or width < 1:
+        return ""
+    heights = np.log(values) if values.min() > 0 else values
+    means = np.array([part.mean() for part in np.array_split(heights, min(width, len(heights)))])
+    spread = means.max() - means.min()
+    levels = np.zeros(len(means)) if spread == 0 else (means - means.min()) / spread * (len(LEVELS) - 1)
+    return "".join(LEVELS[round(level)] for level in levels)
 
 
 class ProgressObserver:
-    """Shows grade, step, loss and time left; writes to standard error. Use as a context manager to close the bar."""
+    """Shows grade, step, loss and time left; writes to standard error. Use as a context manager to close the view."""
 
     name = "progress"
     every = None
@@ -20,8 +44,8 @@ class ProgressObserver:
 
         self.num_grades, self.title = num_grades, title
         self.console = Console(file=sys.stderr)
-        self.bar: Any = _bar(self.console) if self.console.is_terminal else None
-        self.task = None
+        self.records: dict[int, RunRecord] = {}
+        self.view: Any = None
         self.grade = -1
         self.started = self.shown = time.monotonic()
         self.first_step = 0
@@ -30,50 +54,95 @@ class ProgressObserver:
         return self
 
     def __exit__(self, *error):
-        if self.bar is not None:
-            self.bar.stop()
+        if self.view is not None:
+            self.view.stop()
 
     def observe(self, snapshot: Snapshot, carry) -> Observation | None:
-        losses = snapshot.record.train_loss
-        loss = f"loss {losses[-1]:.3g}" if len(losses) else "compiling"
-        new_grade = snapshot.grade != self.grade
-        if new_grade or len(losses) == 1:  # the first chunk compiles: it does not count for the time left
+        record = snapshot.record
+        losses = record.train_loss
+        if snapshot.grade != self.grade or len(losses) == 1:  # the first chunk compiles: not counted for the time left
             self.grade, self.started, self.first_step = snapshot.grade, time.monotonic(), snapshot.step
-        if self.bar is not None:
-            self._show_bar(snapshot, loss)
-        elif len(losses) > 1 and (time.monotonic() - self.shown > LINE_SECONDS or snapshot.step == snapshot.num_steps):
+        self.records[snapshot.grade] = record
+        if self.console.is_terminal:
+            self._show(snapshot)
+        elif record.sentence or (len(losses) > 1 and time.monotonic() - self.shown > LINE_SECONDS):
             self.shown = time.monotonic()
-            self.console.print(self._line(snapshot, loss), highlight=False, soft_wrap=True)
+            self.console.print(self._line(snapshot), highlight=False, soft_wrap=True, markup=False)
         return None
 
-    def _show_bar(self, snapshot: Snapshot, loss: str) -> None:
-        total = self.num_grades * snapshot.num_steps
-        if self.task is None:
-            self.bar.start()
-            self.task = self.bar.add_task(self.title, total=total, grade="", loss="")
-        done = snapshot.grade * snapshot.num_steps + snapshot.step
-        grade = f"grade {snapshot.grade + 1}/{self.num_grades}"
-        self.bar.update(self.task, completed=done, total=total, grade=grade, loss=loss)
-        if done == total:
-            self.bar.stop()
+    def _show(self, snapshot: Snapshot) -> None:
+        total, ended = self.num_grades * snapshot.num_steps, bool(snapshot.record.sentence)
+        if self.view is None:
+            self.view = _View(self.console, self.title, self.records)
+        done = snapshot.grade * snapshot.num_steps + (snapshot.num_steps if ended else snapshot.step)
+        is_last = ended and (snapshot.grade + 1 == self.num_grades or snapshot.record.outcome in LAST_OUTCOMES)
+        self.view.update(done, total, f"grade {snapshot.grade + 1}/{self.num_grades}")
+        if is_last:
+            self.view.stop()
 
-    def _line(self, snapshot: Snapshot, loss: str) -> str:
+    def _line(self, snapshot: Snapshot) -> str:
+        record = snapshot.record
+        loss = f"loss {record.train_loss[-1]:.3g}" if len(record.train_loss) else "no finite loss"
+        line = f"{self.title}: grade {snapshot.grade + 1}/{self.num_grades}, "
+        line += f"step {snapshot.step}/{snapshot.num_steps}, {loss}, "
+        if record.sentence:
+            return line + f"{record.outcome} in {record.seconds:.1f} s: {record.sentence}"
         per_step = (time.monotonic() - self.started) / max(snapshot.step - self.first_step, 1)
-        left = per_step * (snapshot.num_steps - snapshot.step)
-        grade = f"{self.title}: grade {snapshot.grade + 1}/{self.num_grades}"
-        return f"{grade}, step {snapshot.step}/{snapshot.num_steps}, {loss}, {left:.0f} s left in this grade"
+        return line + f"{per_step * (snapshot.num_steps - snapshot.step):.0f} s left in this grade"
 
 
-def _bar(console):
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+class _View:
+    """The bar and the lines of the grades, redrawn by rich a few times a second."""
 
-    return Progress(
-        TextColumn("[bold]{task.description}"),
-        TextColumn("{task.fields[grade]}"),
-        BarColumn(),
-        TextColumn("{task.fields[loss]}"),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
-        console=console,
-    )
+    def __init__(self, console, title: str, records: dict[int, RunRecord]):
+        from rich.live import Live
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+        self.console, self.records = console, records
+        self.bar = Progress(
+            TextColumn("[bold]{task.description}"), TextColumn("{task.fields[grade]}"), BarColumn(30),
+            TimeElapsedColumn(), TextColumn("·"), TimeRemainingColumn(), TextColumn("left"), console=console,
+        )  # fmt: skip
+        self.task = self.bar.add_task(title, total=1, grade="")
+        self.live = Live(get_renderable=self._draw, console=console, refresh_per_second=4)
+        self.live.start()
+
+    def update(self, done: int, total: int, grade: str) -> None:
+        self.bar.update(self.task, completed=done, total=total, grade=grade)
+
+    def stop(self) -> None:
+        self.live.stop()
+
+    def _draw(self):
+        from rich.console import Group
+
+        return Group(self.bar, *grade_lines(dict(self.records), self.console.width))
+
+
+def grade_lines(records: Mapping[int, RunRecord], width: int) -> list:
+    """``grade 2  █▆▄▃▂▁  0.35 → 0.0124  3.1 s``, the curves as long as the width of the terminal allows."""
+    from rich.text import Text
+
+    ends = {grade: _end(record) for grade, record in records.items()}
+    room = max(min(width, 100) - 2 - len("  grade 1  ") - VALUES_WIDTH - max(map(len, ends.values())), 8)
+    lines = []
+    for grade, record in records.items():
+        losses, name = record.train_loss, f"  grade {grade + 1}  "
+        has_diverged = record.outcome is Outcome.DIVERGED
+        if len(losses):
+            curve = (sparkline(losses, room).ljust(room), "red" if has_diverged else "cyan")
+            values = f"  {losses[0]:.3g} → {losses[-1]:.3g}".ljust(VALUES_WIDTH)
+            line = Text.assemble(name, curve, values, (ends[grade], "bold red" if has_diverged else "dim"))
+        else:
+            line = Text(f"{name}{record.sentence or 'compiling'}", style="dim")
+        line.truncate(width, overflow="ellipsis")
+        lines.append(line)
+    return lines
+
+
+def _end(record: RunRecord) -> str:
+    """How long the grade took, and how it ended unless all its steps were taken; nothing while it runs."""
+    if not record.sentence:
+        return ""
+    how = "" if record.outcome is Outcome.FINISHED else f", {record.outcome}"
+    return f"{record.seconds:.1f} s{how}"

@@ -2,6 +2,7 @@
 
 import dataclasses
 import importlib.util
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,8 @@ import numpy as np
 from ..imaging import baselines, images, restore
 from ..imaging.figure import FIGURE_FORMATS, Panel, comparison_figure
 from ..imaging.operators import GaussianBlur
-from ..progress import ProgressObserver
+from ..training import RunRecord
+from ._live import print_outcomes, watching
 
 TASK_ARGUMENTS = {"deblur": ("blur_sigma",), "upsample": ("factor",)}
 
@@ -19,6 +21,7 @@ class Result:
     channels: np.ndarray  # (channels, h, w), to be written
     metrics: dict
     rows: list[tuple[str, float, float]]  # name, PSNR, SSIM
+    records: Sequence[RunRecord]
 
     def print(self, output: Path) -> None:
         from rich.console import Console
@@ -30,6 +33,7 @@ class Result:
             for name, *values in self.rows:
                 table.add_row(name, f"{values[0]:.2f}", f"{values[1]:.3f}")
             console.print(table)
+        print_outcomes(self.records)
         if "noise_sigma" in self.metrics:
             how = "estimated" if self.metrics["noise_was_estimated"] else "given"
             console.print(f"noise {self.metrics['noise_sigma']:.1f} ({how}), lambda {self.metrics['lambda']:.3g}")
@@ -42,14 +46,15 @@ def run(task: str, picture: images.Picture, given: dict) -> Result:
     observed, reference, extra = _prepared(task, picture, given)
     checkpoint = given["output"].with_suffix(".checkpoint")  # an interrupted run continues from it
     num_grades = (given["grades"] or 4) if given["method"] == "mgdl" else 1
-    with ProgressObserver(num_grades, task) as progress:
+    view = {"quiet": given["quiet"], "tensorboard": given["tensorboard"], "checkpoint": checkpoint}
+    with watching(num_grades, task, **view) as observers:
         options = restore.Options(
             **{name: given[name] for name in ("method", "recipe", "grades", "layers", "width", "epochs", "seed")},
             learning_rate=given["learning_rate"],
             weight=given.get("weight"),
             beta=given.get("beta"),
             time_limit=given["time_limit"],
-            observers=() if given["quiet"] else (progress,),
+            observers=observers,
             checkpoint=checkpoint,
         )
         restored = _call(task, observed, reference, extra, options, given)
@@ -59,7 +64,7 @@ def run(task: str, picture: images.Picture, given: dict) -> Result:
         _draw(given["figure"], observed, restored, reference)
     checkpoint.unlink(missing_ok=True)
     image = restored.image
-    return Result(_channels_first(image) if image.ndim == 3 else image[None], metrics, rows)
+    return Result(_channels_first(image) if image.ndim == 3 else image[None], metrics, rows, restored.records)
 
 
 def _prepared(task: str, picture: images.Picture, given: dict):

@@ -8,7 +8,7 @@ import typer
 
 Input = Annotated[str, typer.Argument(help="PNG, JPEG or TIFF file, or a free picture such as :camera.")]
 Output = Annotated[Path, typer.Option("-o", "--output", help="Where to write the result.")]
-Method = Annotated[str, typer.Option(help="mgdl or sgdl.")]
+Method = Annotated[str, typer.Option(help="mgdl or sgdl.", autocompletion=lambda: ["mgdl", "sgdl"])]
 Recipe = Annotated[str, typer.Option(help="fast, or paper (faithful; hours for large pictures).")]
 Grades = Annotated[int | None, typer.Option(help="Number of grades (mgdl).")]
 Layers = Annotated[int | None, typer.Option(help="Hidden layers per grade (mgdl), or in all (sgdl).")]
@@ -27,6 +27,7 @@ Figure = Annotated[Path | None, typer.Option(help="Draw input, grades, result an
 TimeLimit = Annotated[float | None, typer.Option(help="Seconds after which to stop with what there is.")]
 AddNoise = Annotated[float | None, typer.Option(help="Try out: add noise of this level to a clean picture first.")]
 Baselines = Annotated[bool, typer.Option("--baselines", help="Print simple methods beside the result.")]
+TensorBoard = Annotated[Path | None, typer.Option(help="Write TensorBoard files to this folder while it goes.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
 
 
@@ -34,7 +35,7 @@ def regress(
     picture: Input, output: Output, method: Method = "mgdl", recipe: Recipe = "fast", grades: Grades = None,
     layers: Layers = None, width: Width = None, epochs: Epochs = None, learning_rate: Rate = None, seed: Seed = 0,
     json_file: Json = None, figure: Figure = None, time_limit: TimeLimit = None, baselines: Baselines = False,
-    quiet: Quiet = False,
+    tensorboard: TensorBoard = None, quiet: Quiet = False,
 ) -> None:  # fmt: skip
     """Learn a picture as a function from every second pixel each way: multigrade regress :camera -o out.png"""
     _run("regress", locals())
@@ -45,7 +46,7 @@ def denoise(
     grades: Grades = None, layers: Layers = None, width: Width = None, epochs: Epochs = None,
     learning_rate: Rate = None, weight: Weight = None, beta: Beta = None, seed: Seed = 0, reference: Reference = None,
     json_file: Json = None, figure: Figure = None, time_limit: TimeLimit = None, add_noise: AddNoise = None,
-    baselines: Baselines = False, quiet: Quiet = False,
+    baselines: Baselines = False, tensorboard: TensorBoard = None, quiet: Quiet = False,
 ) -> None:  # fmt: skip
     """Remove noise: multigrade denoise photo.png -o clean.png
 
@@ -62,7 +63,7 @@ def deblur(
     layers: Layers = None, width: Width = None, epochs: Epochs = None, learning_rate: Rate = None,
     weight: Weight = None, beta: Beta = None, seed: Seed = 0, reference: Reference = None, json_file: Json = None,
     figure: Figure = None, time_limit: TimeLimit = None, add_noise: AddNoise = None, baselines: Baselines = False,
-    quiet: Quiet = False,
+    tensorboard: TensorBoard = None, quiet: Quiet = False,
 ) -> None:  # fmt: skip
     """Undo a Gaussian blur: multigrade deblur photo.png --blur-sigma 3 -o sharp.png"""
     _run("deblur", locals())
@@ -75,7 +76,7 @@ def inpaint(
     layers: Layers = None, width: Width = None, epochs: Epochs = None, learning_rate: Rate = None,
     weight: Weight = None, beta: Beta = None, seed: Seed = 0, reference: Reference = None, json_file: Json = None,
     figure: Figure = None, time_limit: TimeLimit = None, add_noise: AddNoise = None, baselines: Baselines = False,
-    quiet: Quiet = False,
+    tensorboard: TensorBoard = None, quiet: Quiet = False,
 ) -> None:  # fmt: skip
     """Fill in pixels: multigrade inpaint photo.png --mask known.png -o whole.png"""
     _run("inpaint", locals())
@@ -88,7 +89,7 @@ def upsample(
     layers: Layers = None, width: Width = None, epochs: Epochs = None, learning_rate: Rate = None,
     weight: Weight = None, beta: Beta = None, seed: Seed = 0, reference: Reference = None, json_file: Json = None,
     figure: Figure = None, time_limit: TimeLimit = None, add_noise: AddNoise = None, baselines: Baselines = False,
-    quiet: Quiet = False,
+    tensorboard: TensorBoard = None, quiet: Quiet = False,
 ) -> None:  # fmt: skip
     """Enlarge: multigrade upsample small.png --factor 2 -o large.png"""
     _run("upsample", locals())

@@ -8,7 +8,9 @@ import typer
 
 def spectrum(
     source: Annotated[str, typer.Argument(help="1 or 2 for the paper's settings, or an image, or a CSV or NPZ table.")],
-    method: Annotated[str, typer.Option(help="sgdl, mgdl or msdl.")] = "mgdl",
+    method: Annotated[
+        str, typer.Option(help="sgdl, mgdl or msdl.", autocompletion=lambda: ["sgdl", "mgdl", "msdl"])
+    ] = "mgdl",
     learning_rate: Annotated[float | None, typer.Option(help="Rate; the paper's for settings 1 and 2.")] = None,
     epochs: Annotated[int, typer.Option(help="Gradient descent steps, per grade for mgdl.")] = 100_000,
     every: Annotated[int | None, typer.Option(help="Epochs between spectra; a fiftieth of the epochs.")] = None,
@@ -19,6 +21,9 @@ def spectrum(
     output: Annotated[Path, typer.Option("-o", "--output", help="Figure (.png, .svg, .pdf).")] = Path("spectrum.png"),
     record: Annotated[Path | None, typer.Option(help="Record (.safetensors); beside the figure if not given.")] = None,
     seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
+    tensorboard: Annotated[
+        Path | None, typer.Option(help="Write TensorBoard files to this folder while it goes.")
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
 ) -> None:
     """Follow the spectrum of training: multigrade spectrum 1 --method sgdl
@@ -34,14 +39,15 @@ def spectrum(
     from ..curvature.figure import spectrum_figure
     from ..curvature.tracking import summarise_spectrum
     from ..files import atomic_path
-    from ..progress import ProgressObserver
+    from ._live import watching
 
     if method not in METHODS:
         raise ValueError(f"--method must be one of {', '.join(METHODS)}; got {method!r}")
     arguments = {"method": method, "learning_rate": learning_rate, "epochs": epochs, "every": every, "num": num}
     arguments |= {"edge": edge, "target": target, "stride": stride, "seed": seed}
-    with ProgressObserver(4 if method == "mgdl" else 1, "spectrum") as progress:
-        records = run_spectrum(source, observers=() if quiet else (progress,), **arguments)
+    num_grades = 4 if method == "mgdl" else 1
+    with watching(num_grades, "spectrum", quiet=quiet, tensorboard=tensorboard) as observers:
+        records = run_spectrum(source, observers=observers, **arguments)
     save_spectrum(record, records, {"source": Path(source).name, **arguments})
     rate = float(records[0].observations["spectrum"]["learning_rate"][0])
     figure = spectrum_figure({rf"{method.upper()}, $\eta$ = {rate:.4g}": records})

@@ -5,6 +5,10 @@ from typing import Annotated
 
 import typer
 
+# For the completion of the shell, which must not wait for JAX.
+METHODS = ["mgdl", "sgdl", "msdl"]
+SOLVERS = ["gd", "momentum", "adam", "muon", "lbfgs"]
+TensorBoard = Annotated[Path | None, typer.Option(help="Write TensorBoard files to this folder while it goes.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
 
 
@@ -12,15 +16,18 @@ def fit(
     data: Annotated[Path, typer.Argument(help="CSV with a header, or NPZ with arrays X and y.")],
     target: Annotated[str, typer.Option(help="Column to predict; several separated by commas.")] = "y",
     model: Annotated[Path, typer.Option(help="Where to write the fitted model.")] = Path("model.safetensors"),
-    method: Annotated[str, typer.Option(help="mgdl, sgdl or msdl.")] = "mgdl",
+    method: Annotated[str, typer.Option(help="mgdl, sgdl or msdl.", autocompletion=lambda: METHODS)] = "mgdl",
     grades: Annotated[int, typer.Option(help="Number of grades (mgdl).")] = 3,
     width: Annotated[int, typer.Option(help="Neurons per hidden layer.")] = 64,
     layers: Annotated[int, typer.Option(help="Hidden layers per grade (mgdl), or in all.")] = 2,
     steps: Annotated[int, typer.Option(help="Steps per grade.")] = 300,
-    solver: Annotated[str, typer.Option(help="gd, momentum, adam, muon or lbfgs.")] = "muon",
+    solver: Annotated[
+        str, typer.Option(help="gd, momentum, adam, muon or lbfgs.", autocompletion=lambda: SOLVERS)
+    ] = "muon",
     learning_rate: Annotated[float | None, typer.Option(help="Peak rate; the solver's default if not given.")] = None,
     early_stopping: Annotated[bool, typer.Option(help="Hold out a tenth of the rows and stop on them.")] = False,
     seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
+    tensorboard: TensorBoard = None,
     quiet: Quiet = False,
 ) -> None:
     """Fit a table: multigrade fit data.csv --target y --model m.safetensors
@@ -36,10 +43,11 @@ def fit(
         early_stopping=early_stopping, random_state=seed,
     )  # fmt: skip
     checkpoint = model.with_suffix(".checkpoint")
-    from ..progress import ProgressObserver
+    from ._live import watching
 
-    with ProgressObserver(grades if method == "mgdl" else 1) as progress:
-        estimator.fit(inputs.values, targets, observers=() if quiet else (progress,), checkpoint=checkpoint)
+    view = {"quiet": quiet, "tensorboard": tensorboard, "checkpoint": checkpoint}
+    with watching(grades if method == "mgdl" else 1, "fit", **view) as observers:
+        estimator.fit(inputs.values, targets, observers=observers, checkpoint=checkpoint)
     estimator.target_names = [name.strip() for name in target.split(",")]
     estimator.input_names = list(inputs.columns)
     estimator.save(model)
@@ -64,6 +72,8 @@ def _print_fit(estimator, inputs, targets, path: Path) -> None:
     from rich.table import Table
     from sklearn.metrics import r2_score
 
+    from ._live import print_outcomes
+
     table = Table("grade", "R2 on the training rows", "loss", "steps", "seconds", "outcome")
     stages = estimator.staged_predict(inputs)
     for index, (record, stage) in enumerate(zip(estimator.records_, stages, strict=True)):
@@ -73,6 +83,7 @@ def _print_fit(estimator, inputs, targets, path: Path) -> None:
         )  # fmt: skip
     console = Console()
     console.print(table)
+    print_outcomes(estimator.records_)
     console.print(f"model written to {path}", soft_wrap=True)
 
 

@@ -17,7 +17,6 @@ from typing import Any, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import Array
 from jax.tree_util import Partial
 
@@ -137,10 +136,11 @@ def train_grades(
             save_every=checkpoint.every if checkpoint else 0.0,
             key=batch_key,
             grade=index,
+            loss_unit=problem.loss_unit,
             **options,
         )
         grade = Grade(network, problem.finish(run.params), problem.scale)
-        model, records = model.add(grade), (*records, _in_units(run.record, problem.loss_unit))
+        model, records = model.add(grade), (*records, run.record)
         auxiliary, running = run.auxiliary, None
         task = task.after(grade, auxiliary)
         if checkpoint is not None:
@@ -157,12 +157,6 @@ def _validate_plan(structure, steps, model: MultiGrade, time_limit) -> None:
         raise ValueError("the grades of model must be the first grades of structure")
     if time_limit is not None and not time_limit > 0:
         raise ValueError(f"time_limit must be a positive number of seconds; got {time_limit!r}")
-
-
-def _in_units(record: RunRecord, unit: Array | float) -> RunRecord:
-    factor = np.float32(unit)
-    columns = {k: v * factor if k.endswith("_loss") else v for k, v in record.columns.items()}
-    return dataclasses.replace(record, columns=columns)
 
 
 # ---- least squares ---------------------------------------------------------------------------------------------

@@ -96,6 +96,7 @@ def minimise(
     save_every: float = 30.0,
     key: Array | None = None,
     grade: int = 0,
+    loss_unit: Array | float = 1.0,
 ) -> Run:
     """Minimise ``objective(params, auxiliary, data)`` over params.
 
@@ -103,7 +104,8 @@ def minimise(
     carry arrays). ``stopping`` watches the validation loss, or the training loss where there is none. ``keep`` is
     "last", or "best" for the parameters with the lowest watched loss. ``time_limit`` is in seconds. ``save`` is given
     the whole run as arrays every ``save_every`` seconds; given back as ``resume``, with all else equal, they continue
-    it to the bit. ``key`` draws the batches; ``grade`` is what observers are told.
+    it to the bit. ``key`` draws the batches; ``grade`` is what observers are told. ``loss_unit`` multiplies the losses
+    of the record.
     """
     _validate(num_steps, record_every, keep, observers)
     transformation = make_optimiser(optimiser)
@@ -125,7 +127,7 @@ def minimise(
     best = (jnp.asarray(jnp.inf), params) if keep == "best" else ()
     state = State(now, now, best, stopping.init(), jnp.bool_(True), jnp.bool_(False))
     state = jax.tree.map(jnp.array, state)  # copies: the loop overwrites its buffers
-    host = _Host(problem, transformation, observers, grade)
+    host = _Host(problem, transformation, observers, grade, np.float32(loss_unit))
     if resume is not None:
         state = host.from_arrays(resume, state)
     return host.run(state, time_limit=time_limit, save=save, save_every=save_every)
@@ -256,8 +258,9 @@ def _loss(objective, auxiliary, data, params):
 class _Host:
     """Drives the compiled program and keeps the books: rows, observations, the clock."""
 
-    def __init__(self, problem: Problem, transformation, observers: Sequence[Observer], grade: int):
+    def __init__(self, problem: Problem, transformation, observers: Sequence[Observer], grade: int, loss_unit):
         self.problem, self.transformation, self.observers, self.grade = problem, transformation, observers, grade
+        self.loss_unit = loss_unit
         self.num_steps, self.record_every = int(problem.num_steps), int(problem.record_every)
         self.names = ["train_loss", *["validation_loss"][: problem.validation is not None], *problem.metrics]
         self.steps = np.zeros(0, np.int32)
@@ -307,14 +310,17 @@ class _Host:
         for observer in self.observers:
             if observer.every is not None and step % observer.every and step < self.num_steps:
                 continue
-            loss = jax.tree_util.Partial(_loss, self.problem.objective, state.now.auxiliary, self.problem.data)
-            rate = float(rate_at(self.problem.rate, state.now.step))
-            snapshot = Snapshot(self.grade, step, self.num_steps, state.now.params, loss, rate, self.record(step))
+            snapshot = self._snapshot(state, self.record(step))
             seen = observer.observe(snapshot, self.carries.get(observer.name)) or Observation()
             self._note(observer.name, step, seen)
             if seen.stop:
                 return seen.stop
         return None
+
+    def _snapshot(self, state: State, record: RunRecord) -> Snapshot:
+        loss = jax.tree_util.Partial(_loss, self.problem.objective, state.now.auxiliary, self.problem.data)
+        rate = float(rate_at(self.problem.rate, state.now.step))
+        return Snapshot(self.grade, record.num_steps, self.num_steps, state.now.params, loss, rate, record)
 
     def _note(self, name: str, step: int, seen: Observation) -> None:
         if seen.carry is not None:
@@ -333,10 +339,16 @@ class _Host:
 
     def _end(self, state: State, outcome: Outcome, sentence: str) -> Run:
         params = state.best[1] if state.best else state.now.params
-        return Run(params, state.now.auxiliary, self.record(int(state.now.step), outcome, sentence))
+        record = self.record(int(state.now.step), outcome, sentence)
+        for observer in self.observers:
+            if observer.every is None:
+                observer.observe(self._snapshot(state, record), None)
+        return Run(params, state.now.auxiliary, record)
 
     def record(self, num_steps: int, outcome: Outcome = Outcome.FINISHED, sentence: str = "") -> RunRecord:
-        columns = {"step": self.steps, **dict(zip(self.names, np.ascontiguousarray(self.rows.T), strict=True))}
+        columns = {"step": self.steps}
+        for name, column in zip(self.names, np.ascontiguousarray(self.rows.T), strict=True):
+            columns[name] = column * self.loss_unit if name.endswith("_loss") else column
         return RunRecord(columns, dict(self.observed), outcome, sentence, num_steps, self.seconds)
 
     def to_arrays(self, state: State) -> dict[str, np.ndarray]:

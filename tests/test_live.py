@@ -1,0 +1,204 @@
+"""What is seen while a run goes: the live view on a terminal, TensorBoard files, completion, the facts of a machine."""
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+from importlib import metadata
+
+import numpy as np
+import pytest
+
+from multigrade import Outcome, fit_grades, structures
+from multigrade.progress import LEVELS, ProgressObserver, grade_lines, sparkline
+from multigrade.tensorboard import TensorBoardObserver
+from multigrade.training import RunRecord
+
+RUN = [sys.executable, "-m", "multigrade.cli"]
+STRUCTURE = structures.graded(1, [(8,), (8,)], 1)
+X = np.linspace(-1, 1, 64, dtype=np.float32)[:, None]
+Y = np.sin(6 * X)
+
+
+# ---- the sparkline ---------------------------------------------------------------------------------------------
+
+
+def test_a_geometric_loss_is_a_straight_line_from_top_to_bottom():
+    assert sparkline(2.0 ** -np.arange(8), 8) == LEVELS[::-1]
+
+
+def test_many_values_fit_the_width_and_few_stay_few():
+    assert len(sparkline(np.arange(1, 1000.0), 30)) == 30
+    assert len(sparkline([3.0, 2.0], 30)) == 2
+
+
+@pytest.mark.parametrize("values", [[], [np.nan], [np.inf, np.nan]])
+def test_nothing_finite_draws_nothing(values):
+    assert sparkline(values, 10) == ""
+
+
+def test_constant_and_non_positive_losses_are_drawn():
+    assert sparkline([2.0, 2.0, 2.0], 3) == 3 * LEVELS[0]
+    assert sparkline([-1.0, 0.0, 1.0, 2.5], 4)[::3] == LEVELS[0] + LEVELS[-1]
+
+
+@pytest.mark.parametrize("width", [40, 80, 120])
+def test_lines_of_grades_line_up_and_never_pass_the_edge(width):
+    columns = {"step": np.arange(200), "train_loss": np.geomspace(1, 1e-5, 200)}
+    records = {
+        0: RunRecord(columns, outcome=Outcome.DIVERGED, sentence="the loss was not finite", seconds=1234.5),
+        1: RunRecord(columns),
+    }
+    first, second = (line.plain for line in grade_lines(records, width))
+    assert max(len(first), len(second)) <= width
+    assert first.index("█") == second.index("█")
+    if width >= 80:
+        assert "1234.5 s, diverged" in first
+        assert first.index("1 → 1e-05") == second.index("1 → 1e-05")
+
+
+# ---- observers along a run -------------------------------------------------------------------------------------
+
+
+def test_an_observer_without_period_sees_how_the_grade_ended(capsys):
+    class Watcher:
+        name, every = "watcher", None
+
+        def __init__(self):
+            self.last = {}
+
+        def observe(self, snapshot, carry):
+            self.last[snapshot.grade] = snapshot.record
+
+    watcher = Watcher()
+    options = {"num_steps": 30, "record_every": 10, "residual_scaling": True}
+    fit = fit_grades(STRUCTURE, X, Y, observers=[watcher, ProgressObserver(2)], **options)
+    for grade, record in enumerate(fit.records):
+        assert (
+            watcher.last[grade] == record
+        )  # the last row and the outcome included, losses in the units of the targets
+    assert "grade 2/2, step 30/30" in capsys.readouterr().err
+
+
+def test_a_run_that_diverges_says_what_to_do(capsys):
+    fit_grades(STRUCTURE, X, Y, num_steps=30, optimiser="gd", learning_rate=1e8, observers=[ProgressObserver(2)])
+    assert "try a lower learning rate" in capsys.readouterr().err
+
+
+def events(folder):
+    """{tag: {step: value}} of a folder of event files, by TensorBoard's own reader."""
+    from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
+
+    found = {}
+    for file in sorted(folder.iterdir()):
+        for event in EventFileLoader(str(file)).Load():
+            for value in event.summary.value:
+                assert event.step not in found.get(value.tag, {}) or value.tag == "learning_rate"
+                found.setdefault(value.tag, {})[event.step] = value.tensor.float_val[0]
+    return found
+
+
+def test_event_files_hold_the_record(tmp_path):
+    from multigrade.curvature import SpectrumObserver
+
+    spectrum = SpectrumObserver(every=20, num=2)
+    metrics = {"worst": lambda prediction, targets: abs(prediction - targets).max()}
+    with TensorBoardObserver(tmp_path / "run") as board:
+        fit = fit_grades(
+            STRUCTURE, X, Y, num_steps=40, record_every=10, optimiser="gd", learning_rate=0.05, validation=(X, Y),
+            metrics=metrics, observers=[spectrum, board],
+        )  # fmt: skip
+    for grade, record in enumerate(fit.records, 1):
+        found = events(tmp_path / "run" / f"grade{grade}")
+        tags = {"loss/training": "train_loss", "loss/validation": "validation_loss", "metric/worst": "worst"}
+        for tag, column in tags.items():
+            assert found[tag] == dict(zip(record.steps.tolist(), record.columns[column].tolist(), strict=True))
+        smallest = record.observations["spectrum"]["smallest"][:, 0]
+        assert list(found["spectrum/smallest"].values()) == pytest.approx(smallest, rel=1e-6)
+        assert found["learning_rate"][40] == pytest.approx(0.05)
+
+
+def test_without_the_extra_one_line_says_what_to_install(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "tensorboard.summary", None)
+    with pytest.raises(ValueError, match=r"pip install 'multigrade\[tensorboard\]'"):
+        TensorBoardObserver(tmp_path)
+
+
+# ---- at a terminal ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def table(tmp_path):
+    np.savetxt(tmp_path / "data.csv", np.hstack([X, Y]), delimiter=",", header="a,y", comments="")
+    return tmp_path
+
+
+def at_a_terminal(arguments, cwd, width):
+    """Standard error of a command whose standard error is a terminal of this width, as text with escape codes."""
+    leader, follower = pty.openpty()
+    environment = {**os.environ, "COLUMNS": str(width), "TERM": "xterm", "LC_ALL": "C.UTF-8"}
+    process = subprocess.Popen(
+        [*RUN, *arguments], cwd=cwd, stdin=follower, stderr=follower, stdout=subprocess.DEVNULL, env=environment
+    )
+    os.close(follower)
+    chunks = []
+    while True:
+        try:
+            chunk = os.read(leader, 4096)
+        except OSError:  # Linux's way to say that the other end was closed
+            break
+        if not chunk:
+            break
+        chunks.append(chunk)
+    os.close(leader)
+    assert process.wait() == 0
+    return b"".join(chunks).decode()
+
+
+def test_the_live_view_draws_a_curve_per_grade(table):
+    arguments = "fit data.csv --steps 200 --grades 2 --width 8 --solver gd --tensorboard runs".split()
+    shown = at_a_terminal(arguments, table, 80)
+    assert "grade 2/2" in shown
+    last = shown[shown.rindex("grade 2/2") :]
+    assert last.count("→") == 2
+    assert set(last) & set(LEVELS[1:])
+    assert "\x1b[?25h" in last  # the cursor is back
+    assert sorted(path.name for path in (table / "runs").iterdir()) == ["grade1", "grade2"]
+
+
+def test_an_interrupt_is_answered(table):
+    arguments = "fit data.csv --steps 100000000 --grades 1 --width 8 --solver gd --tensorboard runs".split()
+    process = subprocess.Popen([*RUN, *arguments], cwd=table, stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 120
+    while not (table / "runs").exists() and time.monotonic() < deadline:  # training has begun
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    _, error = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert error.strip().splitlines()[-1] == "multigrade: interrupted"
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [("multigrade den", "denoise"), ("multigrade fit --tens", "--tensorboard"), ("multigrade fit --solver l", "lbfgs")],
+)
+def test_the_shell_completes_commands_options_and_values(words, expected, tmp_path):
+    asked = {"_MULTIGRADE_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
+    code = "import sys; sys.argv[0] = 'multigrade'; from multigrade.cli import main; main()"
+    answer = subprocess.check_output([sys.executable, "-c", code], env={**os.environ, **asked}, text=True)
+    assert answer.split() == [expected]
+
+
+def test_info_tells_versions_devices_and_extras(tmp_path):
+    import jax
+
+    facts = json.loads(subprocess.check_output([*RUN, "info", "--json"], text=True))
+    assert facts["versions"]["jax"] == jax.__version__
+    assert facts["versions"]["multigrade"] == metadata.version("multigrade")
+    assert facts["machine"]["device 0"].startswith(jax.devices()[0].platform)
+    assert facts["extras"]["convex"] == "installed"
+    shown = subprocess.check_output([*RUN, "info"], text=True)
+    assert all(name in shown for name in ("versions", "extras", "caches", jax.__version__))
