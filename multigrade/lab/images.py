@@ -124,4 +124,4 @@ def _stand_in(entry: Entry) -> np.ndarray:
     pixels = pixels.mean(axis=2) if pixels.ndim == 3 else pixels
     side = min(pixels.shape)
     top, left = ((length - side) // 2 for length in pixels.shape)
-    return resize(pixels[top : top + side, left : left + side], (size, size), anti_aliasing=side > size)
+    return np.asarray(resize(pixels[top : top + side, left : left + side], (size, size), anti_aliasing=side > size))

@@ -1,0 +1,60 @@
+"""What a job does: one function per kind, from settings to a result.
+
+    result = run(job, images=folder, checkpoint=path, observers=())
+
+A result depends on the job, the images and the package alone, never on the clock or the process; times are kept apart
+under "seconds". Training goes through the package's one loop, so a run that was interrupted resumes from ``checkpoint``
+and ends with the same bits.
+"""
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from ...training.observers import Observer
+from ..images import Pictures
+from ..job import Job, Result
+from . import convex, descent, reconstruction, theory
+from .context import Context
+
+KINDS: dict[str, Callable[[Context], Result]] = {
+    "regression": reconstruction.regression,
+    "restoration": reconstruction.restoration,
+    "baseline": reconstruction.baseline,
+    "descent": descent.descent,
+    "denoising descent": descent.denoising_descent,
+    "theory": theory.theory,
+    "convex": convex.convex,
+}
+
+
+def run(
+    job: Job, *, images: Path | None = None, checkpoint: Path | None = None, observers: Sequence[Observer] = ()
+) -> Result:
+    """The result of one job; ValueError if it is of no known kind or its image is not the one it was made for."""
+    if job.kind not in KINDS:
+        raise ValueError(f"kind must be one of {', '.join(KINDS)}; got {job.kind!r}")
+    source = None
+    if "image" in job.settings:
+        source = _pictures(images).get(job.settings["image"])
+        if source.digest != job.data:
+            name = job.settings["image"]
+            raise ValueError(f"the image {name} is not the one that job {job.key} was made for; make the jobs again")
+    result = KINDS[job.kind](Context(job.settings, source, checkpoint, tuple(observers)))
+    marked = {**result.metrics, "stand_in": source.stand_in} if source else result.metrics
+    return result._replace(metrics=_finite(marked))
+
+
+@functools.cache
+def _pictures(images: Path | None) -> Pictures:
+    return Pictures(images)
+
+
+def _finite(value):
+    """JSON has no NaN and no infinity: None."""
+    if isinstance(value, dict):
+        return {key: _finite(entry) for key, entry in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(entry) for entry in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

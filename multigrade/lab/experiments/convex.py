@@ -1,0 +1,86 @@
+"""Theorem 3 in numbers: a two-layer ReLU grade, its convex program, and gradient descent on the same objective."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ... import convex as programs
+from ...networks import Layer
+from ...synthetic import setting
+from ...training import minimise
+from ..job import Result
+from .context import Context
+
+WIDTH_FACTOR = 2  # gradient descent gets this many times the neurons of the optimum
+RECORD_EVERY = 100
+
+
+@jax.tree_util.register_static
+@dataclasses.dataclass(frozen=True)
+class GradeObjective:
+    """1/2 ||sum_j a_j (Xw_j)_+ - e||^2 + beta/2 sum_j (||w_j||^2 + a_j^2), eq. (opt dnn); the bias is part of w."""
+
+    regularisation: float
+
+    def init(self, params, data) -> tuple[()]:
+        return ()
+
+    def __call__(self, params, auxiliary, data):
+        (hidden, outer), (x, y) = params, data
+        error = jnp.maximum(x @ hidden.weight + hidden.bias, 0) @ outer.weight - y
+        decay = sum(jnp.sum(part**2) for part in (hidden.weight, hidden.bias, outer.weight))
+        return 0.5 * jnp.sum(error**2) + 0.5 * self.regularisation * decay, auxiliary
+
+    def value_and_grad(self, params, auxiliary, data):
+        return jax.value_and_grad(self.__call__, has_aux=True)(params, auxiliary, data)
+
+
+def convex(context: Context) -> Result:
+    settings = context.settings
+    data, beta = setting(settings["setting"]), settings["regularisation"]
+    rows = np.round(np.linspace(0, len(data.x_train) - 1, settings["points"])).astype(int)
+    x, y = (np.asarray(array[rows], np.float64) for array in (data.x_train, data.y_train))
+    solution = programs.solve_newton(programs.convex_program(x, y, regularisation=beta), tolerance=settings["gap"])
+    network, params = programs.to_network(solution)
+    certificate = solution.certificate
+    width = WIDTH_FACTOR * network.widths[1]
+    run = _descend(x, y, width, settings, context.observers)
+    metrics = {
+        "objective": certificate.objective, "dual_bound": certificate.dual_bound, "gap": certificate.relative_gap,
+        "is_full": certificate.is_full, "num_patterns": certificate.num_patterns, "neurons": network.widths[1],
+        "network_objective": programs.network_objective(params, x, y, regularisation=beta),
+        "descent_width": width, "descent_objective": _objective(run.params, x, y, beta),
+        "seconds": run.record.seconds,
+    }  # fmt: skip
+    grid = np.linspace(0, 1, 1000)[:, None]
+    arrays = {"points": x[:, 0], "targets": y[:, 0], "grid": grid[:, 0], "optimum": _evaluate(params, grid)}
+    arrays["descent"] = _evaluate(run.params, grid)
+    return Result(metrics, (run.record,), arrays)
+
+
+def _descend(x, y, width: int, settings, observers):
+    """Gradient descent from small random weights, as in ``examples/convex_optimum.py``."""
+    keys = jax.random.split(jax.random.key(settings["seed"]), 3)
+    shapes = ((1, width), (width,), (width, 1))
+    weight, bias, outer = (0.5 * jax.random.normal(key, shape) for key, shape in zip(keys, shapes, strict=True))
+    start = (Layer(weight, bias), Layer(outer / width**0.5, jnp.zeros(1)))
+    points = jnp.asarray(x, jnp.float32), jnp.asarray(y, jnp.float32)
+    return minimise(
+        GradeObjective(settings["regularisation"]), start, points, num_steps=settings["epochs"], optimiser="gd",
+        learning_rate=settings["learning_rate"], record_every=RECORD_EVERY, observers=observers,
+    )  # fmt: skip
+
+
+def _objective(params, x, y, beta: float) -> float:
+    return programs.network_objective(_double(params), x, y, regularisation=beta)
+
+
+def _evaluate(params, grid: np.ndarray) -> np.ndarray:
+    hidden, outer = _double(params)
+    return (np.maximum(grid @ hidden.weight + hidden.bias, 0) @ outer.weight)[:, 0]
+
+
+def _double(params) -> tuple[Layer, Layer]:
+    return tuple(Layer(*(np.asarray(part, np.float64) for part in layer)) for layer in params)

@@ -1,0 +1,166 @@
+"""Gradient descent on synthetic data, images and noisy images, with or without spectra of I - eta H (Sections 5-7)."""
+
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+
+from ... import structures
+from ...curvature.observers import SpectrumObserver, edge_of_stability
+from ...curvature.tracking import summarise_spectrum
+from ...imaging.images import add_noise
+from ...imaging.metrics import psnr
+from ...imaging.operators import Identity
+from ...imaging.restoration import RestorationTask, pixel_coordinates
+from ...synthetic import setting
+from ...training import Fit, Plateau, RunRecord, fit_grades
+from ...training.checkpoint import fingerprint
+from ...training.grades import make_checkpoint, train_grades
+from ...training.record import Outcome
+from ..images import eigenvalue_subset, shrunk
+from ..job import Result
+from .context import Context
+
+WINDOW = 20  # records of the stopping rule; the authors' recorded runs
+GRID = 1000  # points at which predictions of synthetic data are kept; our choice
+ALPHA = 0.99  # of the proximal step, Appendix C
+DENOISING_STRIDE = 4  # the eigenvalue runs of denoising take every fourth of every second pixel
+
+
+class Data(NamedTuple):
+    """Inputs and targets for training, validation and test; ``shape`` of the picture that the test rows are."""
+
+    train: tuple[np.ndarray, np.ndarray]
+    validation: tuple[np.ndarray, np.ndarray]
+    test: tuple[np.ndarray, np.ndarray]
+    shape: tuple[int, int] | None = None
+
+
+def descent(context: Context) -> Result:
+    """SGDL, MGDL or MSDL by gradient descent at one rate, full batch, until the validation loss stands still."""
+    settings = context.settings
+    data = _image_data(context) if "image" in settings else _synthetic_data(settings)
+    structure, is_image_sweep = structures.PAPER[settings["structure"]], settings["config"] == "image sweep"
+    if is_image_sweep:
+        # As in the image reconstruction runs, and the same seed in every grade.
+        structure = structures.with_init(structure, weight_init="glorot", bias_std=0.01)
+    fit = fit_grades(
+        structure, *data.train, validation=data.validation, num_steps=settings["epochs"], optimiser="gd",
+        learning_rate=settings["learning_rate"], record_every=settings["record_every"],
+        stopping=Plateau(WINDOW, settings["tolerance"]), observers=(*context.observers, *_spectrum(settings)),
+        seed=settings["seed"], seed_per_grade=not is_image_sweep, checkpoint=context.checkpoint,
+    )  # fmt: skip
+    return _result(fit, data, settings)
+
+
+def _spectrum(settings) -> tuple[SpectrumObserver, ...]:
+    if not settings.get("spectrum_every"):
+        return ()
+    edge = settings.get("edge")
+    rules = () if edge is None else (edge_of_stability(edge),)
+    return (SpectrumObserver(every=settings["spectrum_every"], num=settings["num_eigenvalues"], rules=rules),)
+
+
+def _synthetic_data(settings) -> Data:
+    data = setting(settings["setting"])
+    rows = np.round(np.linspace(0, len(data.x_train) - 1, settings["points"])).astype(int)
+    train = data.x_train[rows], data.y_train[rows]
+    return Data(train, (data.x_validation, data.y_validation), (data.x_test, data.y_test))
+
+
+def _image_data(context: Context) -> Data:
+    """Train on every second pixel in both directions, validate on those between them, test on all."""
+    settings = context.settings
+    image = context.image
+    if settings["config"] == "image spectrum":
+        image = shrunk(eigenvalue_subset(settings["image"], context.pixels), settings["size"])
+    coordinates = pixel_coordinates(*image.shape).reshape(*image.shape, 2)
+
+    def rows(start: int, stride: int):
+        part = slice(start, None, stride)
+        return coordinates[part, part].reshape(-1, 2), image[part, part].reshape(-1, 1).astype(np.float32)
+
+    return Data(rows(0, 2), rows(1, 2), rows(0, 1), image.shape)
+
+
+def _result(fit: Fit, data: Data, settings) -> Result:
+    metrics = ends(fit.records)
+    stages = {name: _staged(fit, rows) for name, rows in data._asdict().items() if name != "shape"}
+    for name, of_stages in stages.items():
+        metrics[f"{name}_loss"] = _half_mean_square(of_stages[-1], getattr(data, name)[1])
+    if data.shape:
+        targets = data.train[1], data.test[1]
+        metrics["train_psnr"], metrics["test_psnr"] = (
+            psnr(stages["train"][-1], targets[0]),
+            psnr(stages["test"][-1], targets[1]),
+        )
+        metrics["grades_test_psnr"] = [psnr(stage, targets[1]) for stage in stages["test"]]
+        metrics["constant_psnr"] = psnr(np.full_like(targets[1], targets[0].mean()), targets[1])
+        pictures = {f"grade {k + 1}": stage.reshape(data.shape) for k, stage in enumerate(stages["test"])}
+        pictures |= {"result": stages["test"][-1].reshape(data.shape), "reference": targets[1].reshape(data.shape)}
+        return Result(metrics, fit.records, {}, pictures)
+    every = len(data.test[0]) // GRID
+    arrays = {"x": data.test[0][::every, 0], "target": data.test[1][::every, 0]}
+    arrays["stages"] = np.stack([stage[::every, 0] for stage in stages["test"]]).astype(np.float32)
+    return Result(metrics, fit.records, arrays)
+
+
+def ends(records: tuple[RunRecord, ...]) -> dict[str, Any]:
+    """How each grade ended, and what its spectra say where there are any."""
+    metrics: dict[str, Any] = {
+        "outcomes": [str(record.outcome) for record in records],
+        "sentences": [record.sentence for record in records],
+        "is_diverged": any(record.outcome is Outcome.DIVERGED for record in records),
+        "grades_train_loss": [float(record.train_loss[-1]) for record in records],
+        "num_steps": [record.num_steps for record in records],
+        "seconds": sum(record.seconds for record in records),
+    }
+    if all("spectrum" in record.observations for record in records):
+        metrics["spectrum"] = [summary._asdict() for summary in summarise_spectrum(records)]
+    return metrics
+
+
+def _staged(fit: Fit, rows) -> list[np.ndarray]:
+    """Predictions after every grade, in slices so that large images fit."""
+    inputs = rows[0]
+    slices = [list(fit.model.staged(inputs[k : k + 2**16])) for k in range(0, len(inputs), 2**16)]
+    return [np.concatenate([np.asarray(part) for part in parts]) for parts in zip(*slices, strict=True)]
+
+
+def _half_mean_square(prediction: np.ndarray, target: np.ndarray) -> float:
+    return 0.5 * float(np.mean((np.asarray(prediction, np.float64) - target) ** 2))
+
+
+def denoising_descent(context: Context) -> Result:
+    """The restoration objective by gradient descent on a small picture, with its spectrum (Section 6)."""
+    settings = context.settings
+    image = shrunk(eigenvalue_subset(settings["image"], context.pixels, DENOISING_STRIDE), settings["size"])
+    observed = add_noise(image, settings["noise"], seed=settings["noise_seed"])
+    channels = jnp.asarray(observed[None], jnp.float32)
+    task = RestorationTask(
+        jnp.asarray(pixel_coordinates(*image.shape)), channels, jnp.zeros_like(channels), Identity(),
+        settings["weight"], settings["beta"], ALPHA, reference=jnp.asarray(image[None], jnp.float32),
+    )  # fmt: skip
+    structure = structures.PAPER[settings["structure"]]
+    observers = (*context.observers, *_spectrum(settings))
+    training = {"optimiser": "gd", "learning_rate": settings["learning_rate"], "record_every": settings["record_every"]}
+    plan = (settings["epochs"],) * len(structure)
+    belongs = {**training, "data": fingerprint(observed), "seed": settings["seed"]}
+    belongs |= {"strengths": (settings["weight"], settings["beta"])}
+    fit = train_grades(
+        structure, task, num_steps=plan, seed=settings["seed"], observers=observers,
+        checkpoint=make_checkpoint(context.checkpoint, 30.0, structure, plan, observers, belongs), **training,
+    )  # fmt: skip
+    return _denoised(fit, task, image, observed)
+
+
+def _denoised(fit: Fit, task: RestorationTask, image: np.ndarray, observed: np.ndarray) -> Result:
+    stages = []
+    for grade in fit.model.grades:
+        task = task.after(grade, ())
+        stages.append(np.asarray(task.image[0], np.float64))
+    quality = [psnr(stage, image) for stage in stages]
+    metrics = {**ends(fit.records), "input_psnr": psnr(observed, image)}
+    metrics |= {"test_psnr": quality[-1], "grades_test_psnr": quality}
+    pictures = {"input": observed, **{f"grade {k + 1}": stage for k, stage in enumerate(stages)}}
+    return Result(metrics, fit.records, {}, {**pictures, "result": stages[-1], "reference": image})

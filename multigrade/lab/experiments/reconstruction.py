@@ -1,0 +1,175 @@
+"""Tables 1-3: image regression, denoising and deblurring by the restoration tasks, and simple methods beside them."""
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from ...imaging import baselines, restore
+from ...imaging.images import add_blur, add_noise
+from ...imaging.metrics import psnr
+from ...imaging.operators import GaussianBlur
+from ...imaging.restoration import pixel_coordinates
+from ...model import MultiGrade
+from ...training.observers import Observation, Observer, Snapshot
+from ...training.record import RunRecord
+from ..job import Result
+from .context import Context
+
+# Hidden layers per grade (MGDL) or in all (SGDL) of the paper's structures, Appendix D.
+LAYERS = {"MGDL-2": 2, "SGDL-2": 8, "MGDL-3": 3, "SGDL-3": 12}
+NUM_SNAPSHOTS = 4  # Figure 5: iterations 9800, 9850, 9900 and 9950 of 10,000
+SNAPSHOT_GRAIN = 10  # records of the paper recipe are that far apart
+
+
+def regression(context: Context) -> Result:
+    """Table 1: an image from every second of its pixels."""
+    settings, image = context.settings, context.image
+    steps = snapshot_steps(settings)
+    grade = 3 if settings["method"] == "MGDL" else 0
+    keeper = (ParametersAt(steps, grade, math.gcd(*steps)),) if steps else ()
+    restored = restore.regress(image, options=_options(context, keeper))
+    train = [psnr(stage[::2, ::2], image[::2, ::2]) for stage in restored.stages]
+    test = [psnr(stage, image) for stage in restored.stages]
+    metrics = {**restored.metrics, "train_psnr": train[-1], "test_psnr": test[-1]}
+    metrics |= {"grades_train_psnr": train, "grades_test_psnr": test}
+    records, shots = _snapshots(restored.model, restored.records, image.shape)
+    metrics["snapshots"] = {step: psnr(shot, image) for step, shot in shots.items()}
+    pictures = _pictures(image[::2, ::2], restored.stages, image) | {f"step {k}": shot for k, shot in shots.items()}
+    return Result(metrics, records, {}, pictures)
+
+
+def restoration(context: Context) -> Result:
+    """Tables 2 and 3: an image from a noisy, or blurred and noisy, one."""
+    settings, image = context.settings, context.image
+    observed = degraded(image, settings)
+    options = _options(context, (), beta=settings["beta"], weight=settings["weight"])
+    given = {"noise_sigma": settings["noise"], "reference": image, "options": options}
+    if settings["task"] == "deblur":
+        restored = restore.deblur(observed, blur_sigma=settings["blur"], **given)
+    else:
+        restored = restore.denoise(observed, **given)
+    metrics = {**restored.metrics, "test_psnr": restored.metrics["result"]["psnr"]}
+    metrics["grades_test_psnr"] = [quality["psnr"] for quality in restored.metrics["grades"]]
+    return Result(metrics, restored.records, {}, _pictures(observed, restored.stages, image))
+
+
+def degraded(image: np.ndarray, settings: Mapping[str, Any]) -> np.ndarray:
+    blurred = add_blur(image, settings["blur"]) if settings["blur"] else image
+    return add_noise(blurred, settings["noise"], seed=settings["noise_seed"])
+
+
+def _options(context: Context, observers: Sequence[Observer], **strengths) -> restore.Options:
+    settings = context.settings
+    recipe = "paper" if settings["recipe"] == "quick" else settings["recipe"]
+    return restore.Options(
+        method=settings["method"].lower(),
+        recipe=recipe,
+        layers=LAYERS[settings["structure"]] if recipe in ("paper", "fast") else None,
+        epochs=settings["epochs"],
+        learning_rate=settings["learning_rate"],
+        seed=settings["seed"],
+        observers=(*context.observers, *observers),
+        checkpoint=context.checkpoint,
+        **strengths,
+    )
+
+
+def _pictures(observed, stages, reference) -> dict[str, np.ndarray]:
+    grades = {f"grade {index + 1}": stage for index, stage in enumerate(stages)} if len(stages) > 1 else {}
+    return {"input": observed, **grades, "result": stages[-1], "reference": reference}
+
+
+# ---- predictions near the end of a run (Figure 5) ---------------------------------------------------------------
+
+
+def snapshot_steps(settings: Mapping[str, Any]) -> tuple[int, ...]:
+    """9800, 9850, 9900, 9950 of 10,000 iterations, and the like of fewer; none in training of our own."""
+    epochs = settings["epochs"]
+    if not settings["snapshots"] or settings["recipe"] not in ("paper", "quick"):
+        return ()
+    spacing = max(epochs // 200 // SNAPSHOT_GRAIN, 1) * SNAPSHOT_GRAIN
+    last = epochs // spacing * spacing
+    return tuple(step for k in range(NUM_SNAPSHOTS, 0, -1) if (step := last - k * spacing) > 0)
+
+
+@dataclasses.dataclass(frozen=True)
+class ParametersAt:
+    """Keeps the parameters of one grade at given steps."""
+
+    steps: tuple[int, ...]
+    grade: int
+    every: int
+    name: str = "parameters"
+
+    def observe(self, snapshot: Snapshot, carry) -> Observation | None:
+        if snapshot.grade != self.grade or snapshot.step not in self.steps:
+            return None
+        flat = np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(snapshot.params)])
+        return Observation({"params": flat})
+
+
+def _snapshots(
+    model: MultiGrade, records: tuple[RunRecord, ...], shape: tuple[int, int]
+) -> tuple[tuple[RunRecord, ...], dict[str, np.ndarray]]:
+    """The records without the parameters that were kept, and the image that those give, by step."""
+    kept = records[-1].observations.get("parameters")
+    if kept is None:
+        return records, {}
+    coordinates, last, shots = pixel_coordinates(*shape), model.grades[-1], {}
+    leaves, treedef = jax.tree.flatten(last.params)
+    ends = np.cumsum([leaf.size for leaf in leaves])
+    for step, flat in zip(kept["step"], kept["params"], strict=True):
+        parts = [part.reshape(leaf.shape) for part, leaf in zip(np.split(flat, ends[:-1]), leaves, strict=True)]
+        grade = dataclasses.replace(last, params=jax.tree.unflatten(treedef, parts))
+        prediction = MultiGrade((*model.grades[:-1], grade))(coordinates)
+        shots[str(int(step))] = np.asarray(prediction, np.float64).reshape(shape)
+    others = {name: seen for name, seen in records[-1].observations.items() if name != "parameters"}
+    return (*records[:-1], dataclasses.replace(records[-1], observations=others)), shots
+
+
+# ---- simple methods ---------------------------------------------------------------------------------------------
+
+
+def baseline(context: Context) -> Result:
+    """What simple methods make of the cell; "best" is at the strength that ground truth prefers, an upper limit."""
+    settings, image = context.settings, context.image
+    if settings["task"] == "regress":
+        observed = image[::2, ::2]
+        found = {kind: baselines.interpolate_grid(observed, image.shape, kind=kind) for kind in baselines.ORDERS}
+        strengths, given = {}, {}
+    else:
+        observed = degraded(image, settings)
+        found, strengths = _denoised(observed, image, settings) if settings["task"] == "denoise" else _deblurred(
+            observed, image, settings
+        )  # fmt: skip
+        given = {"input_psnr": psnr(observed, image)}
+    methods = {name: psnr(picture, image) for name, picture in found.items()}
+    metrics = {**given, "methods": methods, "strengths": strengths}
+    return Result(metrics, (), {}, {"input": observed, **found, "reference": image})
+
+
+def _denoised(observed, image, settings):
+    start = baselines.tv_denoise_strength(settings["noise"])
+    best = baselines.tuned(lambda strength: baselines.tv_denoise(observed, strength), image, start)
+    return {"ROF": baselines.tv_denoise(observed, start), "ROF best": best.image}, {
+        "ROF": start,
+        "ROF best": best.strength,
+    }
+
+
+def _deblurred(observed, image, settings):
+    blur, noise = GaussianBlur(float(settings["blur"])), settings["noise"]
+    methods = {
+        "TV": (baselines.tv_deblur, baselines.tv_deblur_strength(noise)),
+        "Wiener": (baselines.wiener, baselines.wiener_strength(noise)),
+    }
+    found, strengths = {}, {}
+    for name, (method, start) in methods.items():
+        best = baselines.tuned(lambda strength, method=method: method(observed, blur, strength), image, start)
+        found |= {name: method(observed, blur, start), f"{name} best": best.image}
+        strengths |= {name: start, f"{name} best": best.strength}
+    return found, strengths
