@@ -22,11 +22,7 @@ from jax import Array
 
 @jax.custom_jvp
 def relu(z: Array) -> Array:
-    """max(0, z), with derivative 0 at 0.
-
-    The derivative is written as sign(relu(z)) because that reads the stored output instead of the pre-activation
-    and compiles to one vectorised pass; the comparison in ``jax.nn.relu`` costs four times as much on a CPU.
-    """
+    """max(0, z), with derivative 0 at 0; the derivative reads the stored output instead of the pre-activation."""
     return jnp.maximum(z, 0)
 
 
@@ -34,7 +30,7 @@ def relu(z: Array) -> Array:
 def _relu_jvp(primals, tangents):
     (z,), (z_dot,) = primals, tangents
     out = relu(z)  # not jnp.maximum, whose own derivative at 0 is 1/2: second derivatives must be 0 there, too
-    return out, jnp.sign(out) * z_dot
+    return out, jnp.where(out > 0, z_dot, 0)
 
 
 ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
@@ -143,14 +139,21 @@ class Network:
         activation = ACTIVATIONS[self.activation]
         h = self.encoding(x) if self.encoding else x
         for weight, bias in params[:-1]:
-            h = activation(h @ weight + bias)
+            h = activation(h @ weight + self._over_rows(bias, h))
         return h
 
     def output(self, params: tuple[Layer, ...], features: Array) -> Array:
-        return features @ params[-1].weight + params[-1].bias
+        return features @ params[-1].weight + self._over_rows(params[-1].bias, features)
 
     def __call__(self, params: tuple[Layer, ...], x: Array) -> Array:
         return self.output(params, self.hidden(params, x))
+
+    def _over_rows(self, bias: Array, rows: Array) -> Array:
+        # A tiny network spends a third of its step on the columns' sums that are a bias's gradient; as a product with
+        # ones they cost little. From two hidden layers on, the plain sum is the faster one.
+        if rows.ndim == 2 and self.depth == 2 and max(self.widths) <= 64:
+            return jnp.ones((len(rows), 1), rows.dtype) @ bias[None]
+        return bias
 
 
 @jax.tree_util.register_static

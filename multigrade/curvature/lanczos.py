@@ -10,6 +10,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from scipy.linalg import eigh_tridiagonal
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
+from threadpoolctl import threadpool_limits
 
 START_NOISE = 0.01  # share of a warm start that is random, so that new eigenvectors can come in
 NUM_CHECKS = 20  # Lanczos steps spent on looking for copies
@@ -56,6 +57,8 @@ class _Shifted(LinearOperator):
         return image - self.found.T @ (self.found @ image) + (self.parked - self.shift) * inside
 
 
+# One thread for BLAS: its vectors are short, and its own threads would wait for the cores that XLA's keep busy.
+@threadpool_limits.wrap(limits=1, user_api="blas")
 def find_ends(
     operator: Operator, num: int, *, only_high: bool, start, num_lanczos, maxiter: int, tol: float, max_copies: int
 ) -> Ends | None:

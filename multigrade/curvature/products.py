@@ -63,6 +63,11 @@ def _flat_gradient(loss, params):
     return flat, lambda w: ravel_pytree(jax.grad(loss)(unravel(w)))[0]
 
 
+@jax.jit  # never run; it remembers the shape of a loss that was seen before
+def _value(loss, params):
+    return loss(params)
+
+
 @jax.jit(compiler_options=_CPU_FRIENDLY)
 def _linearise(loss, params):
     # What the products share (activations, masks) is computed here once; the result is a pytree that holds it.
@@ -97,7 +102,7 @@ class HessianOperator:
     def __init__(self, loss: Loss, params):
         with double_precision():
             loss, params = widen(as_pytree(loss)), widen(params)
-            value = jax.eval_shape(loss, params)
+            value = _value.eval_shape(loss, params)
             if getattr(value, "shape", None) != ():
                 raise ValueError(f"loss must return a scalar; got shape {getattr(value, 'shape', value)!r}")
             self._product = _linearise(loss, params)
