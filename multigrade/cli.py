@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 from typer.core import TyperGroup
 
-from .commands import demo, image, info, spectrum, table
+from .commands import demo, image, info, reproduce, runs, spectrum, table
 from .version import __version__
 
 
@@ -34,6 +34,8 @@ app.command("predict")(table.predict)
 app.command("spectrum")(spectrum.spectrum)
 for task in (image.regress, image.denoise, image.deblur, image.inpaint, image.upsample):
     app.command(task.__name__)(task)
+app.command("reproduce")(reproduce.reproduce)
+app.command("runs")(runs.runs)
 app.command("info")(info.info)
 
 

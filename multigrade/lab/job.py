@@ -63,7 +63,11 @@ class Result(NamedTuple):
 
 
 class Saved(NamedTuple):
-    """A job with its result, as the store hands it to claims and reports."""
+    """A job with its result, as the store hands it to claims and reports; ``info`` says when, where and how it ran.
+
+    Pictures have been rounded to 8 bits.
+    """
 
     job: Job
     result: Result
+    info: Mapping[str, Any] = {}

@@ -1,0 +1,115 @@
+"""``multigrade reproduce``: the paper's tables and figures as jobs, run here or on a cluster, results in a store."""
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def reproduce(
+    items: Annotated[
+        list[str] | None, typer.Argument(help="Items of the paper, see --list; all if none is named.")
+    ] = None,
+    recipe: Annotated[str, typer.Option(help="quick (minutes, decides nothing), fast, or paper (faithful).")] = "fast",
+    images: Annotated[Path | None, typer.Option(help="Folder with the paper's images; free pictures stand in.")] = None,
+    store: Annotated[Path, typer.Option(help="Folder of the results; what is there already is kept.")] = Path("runs"),
+    executor: Annotated[str, typer.Option(help="inline, processes or ray.")] = "processes",
+    jobs: Annotated[int | None, typer.Option(help="Jobs at a time; as many as there are cores if not given.")] = None,
+    threads: Annotated[int, typer.Option(help="Threads of a job; another number changes the last bits.")] = 1,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Change a setting: --set epochs=1000.")
+    ] = None,
+    seeds: Annotated[int, typer.Option(help="Repeat everything with so many seeds.")] = 1,
+    ray_address: Annotated[str | None, typer.Option(help="Address of a Ray cluster; a local one if not given.")] = None,
+    gpus: Annotated[float, typer.Option(help="GPUs of a job, on a Ray cluster.")] = 0,
+    show: Annotated[
+        bool, typer.Option("--list", help="Show the items, their jobs and an estimate of their time.")
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+) -> None:
+    """Run the paper: multigrade reproduce table1 lr-synthetic --recipe paper --images my-images
+
+    Stop it when you like: the same command continues. Two of them on one store share the work.
+    """
+    from ..lab.threads import thread_environment
+
+    os.environ.update(thread_environment(threads))  # before NumPy and JAX start
+    from ..lab import catalogue, executors
+
+    if executor not in executors.NAMES:
+        raise ValueError(f"--executor must be one of {', '.join(executors.NAMES)}; got {executor!r}")
+    if jobs is not None and jobs < 1:
+        raise ValueError(f"--jobs must be at least 1; got {jobs}")
+    plan = {"recipe": recipe, "images": images, "overrides": _overrides(settings or []), "seeds": seeds}
+    names = items or [item.name for item in catalogue.items()]
+    expanded = catalogue.expand(names, **plan)
+    if show:
+        _show(names, plan, expanded, jobs or executors.default_workers(threads))
+        return
+    options = {"address": ray_address, "gpus": gpus} if executor == "ray" else {}
+    if executor != "ray" and (ray_address is not None or gpus):
+        raise ValueError("--ray-address and --gpus belong to --executor ray")
+    _run(expanded, store, executors.Experiment(_experiment(), images, threads), executor, jobs, quiet, options)
+
+
+def _overrides(settings: list[str]) -> dict[str, str]:
+    pairs = {}
+    for text in settings:
+        name, equals, value = text.partition("=")
+        if not equals or not name or not value:
+            raise ValueError(f"--set must be name=value; got {text!r}")
+        if name in pairs:
+            raise ValueError(f"--set gives {name} twice")
+        pairs[name] = value
+    return pairs
+
+
+def _experiment():
+    from ..lab import experiments
+
+    return experiments.run
+
+
+def _show(names, plan, expanded, workers: int) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    from ..lab import catalogue, costs
+    from ..lab.progress import duration
+
+    speed = costs.calibrate()
+    table = Table("item", "what", "where", "jobs", "time", title=f"recipe {plan['recipe']}, {workers} jobs at a time")
+    for name in names:
+        jobs, item = catalogue.expand([name], **plan), catalogue.ITEMS[name]
+        left = sum(costs.seconds(job, speed) for job in jobs) / workers
+        table.add_row(name, item.title, item.place, str(len(jobs)), duration(left))
+    whole = sum(costs.seconds(job, speed) for job in expanded) / workers
+    table.add_section()
+    table.add_row("all of them", "items share jobs", "", str(len(expanded)), duration(whole))
+    Console().print(table)
+    print("Time on this machine, estimated from two short fits; runs that stop early take less.")
+
+
+def _run(jobs, store: Path, experiment, executor: str, workers: int | None, quiet: bool, options: dict) -> None:
+    from ..lab import costs, executors
+    from ..lab.progress import Progress, Silent
+    from ..lab.store import Store
+
+    results = Store(store)
+    workers = workers or executors.default_workers(experiment.threads)
+    cost = {job.key: costs.seconds(job) for job in jobs}
+    progress = Silent() if quiet else Progress(jobs, results.path, workers=workers, cost=lambda job: cost[job.key])
+    with progress:
+        reports = executors.run_jobs(
+            jobs, results, experiment, executor=executor, workers=workers, cost=lambda job: cost[job.key],
+            progress=progress, **options,
+        )  # fmt: skip
+    counts = {status: sum(r.status == status for r in reports) for status in ("finished", "kept", "failed")}
+    if not quiet:
+        print(", ".join(f"{number} {status}" for status, number in counts.items()) + f"; results in {store}")
+    failed = [report for report in reports if report.status == "failed"]
+    for report in failed:
+        typer.echo(f"failed: {report.job.item}, {report.job.label}: {report.sentence}", err=True)
+    if failed:
+        raise typer.Exit(1)

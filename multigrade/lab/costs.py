@@ -1,0 +1,93 @@
+"""How long a job will take, roughly: (compilation + steps x (overhead + arithmetic / rate)) summed over its grades.
+
+Overhead and rate are this machine's, from two short fits (``calibrate``). A run that stops early, diverges or meets the
+edge of stability takes less. Estimates order the jobs and are shown to the user; nothing else depends on them.
+"""
+
+import dataclasses
+from collections.abc import Iterator
+
+import numpy as np
+
+from .. import structures
+from ..networks import AnyNetwork, MultiScaleNetwork
+from ..training import fit_grades
+from .images import ENTRIES, WALNUT_SIZE
+from .job import Job
+
+FAST_BATCH = 4096  # pixels that a step of the fast recipe sees
+FAST_EPOCHS = {"regression": 3000, "restoration": 2000}  # where the settings leave them to the recipe
+PRODUCTS_PER_SPECTRUM = 400  # Hessian-vector products, each about two steps
+EIGENVALUE_STRIDE = {"image spectrum": 2, "denoising spectrum": 8}
+
+
+@dataclasses.dataclass(frozen=True)
+class Speed:
+    """Of one worker: seconds of a step besides its arithmetic, operations per second, seconds to compile a grade."""
+
+    overhead: float = 3e-5
+    rate: float = 2e10
+    compilation: float = 1.0
+
+
+def calibrate() -> Speed:
+    """This machine's speed with the present number of threads, in a few seconds."""
+    small, _ = _timed(structures.MGDL_1[:1], 64, 4000)
+    large, compilation = _timed(structures.MGDL_2[:1], FAST_BATCH, 20)
+    return Speed(small, _operations(structures.MGDL_2[0], FAST_BATCH) / large, compilation)
+
+
+def _timed(structure: structures.Structure, num_rows: int, num_steps: int) -> tuple[float, float]:
+    """Seconds of a step, and seconds spent before the first."""
+    x = np.random.default_rng(0).uniform(size=(num_rows, structure[0].widths[0]))
+    first, second = (
+        fit_grades(structure, x, np.sin(9 * x[:, :1]), num_steps=num_steps, record_every=num_steps).records[0].seconds
+        for _ in range(2)
+    )
+    return second / num_steps, max(first - second, 0.0)
+
+
+def seconds(job: Job, speed: Speed = Speed()) -> float:  # noqa: B008
+    """An estimate of the time that one worker needs for the job."""
+    settings = job.settings
+    if job.kind == "baseline":
+        return 1.0 + 2e-5 * _num_pixels(settings)
+    if "structure" not in settings:  # theory, convex
+        return 5.0 + 1e-3 * settings.get("epochs", 0)
+    return sum(speed.compilation + _grade(job, network, speed) for network in structures.PAPER[settings["structure"]])
+
+
+def _grade(job: Job, network: AnyNetwork, speed: Speed) -> float:
+    settings = job.settings
+    step = speed.overhead + _operations(network, _num_rows(job)) / speed.rate
+    num_steps = settings["epochs"] or FAST_EPOCHS.get(job.kind, 1000)
+    every = settings.get("spectrum_every")
+    num_spectra = num_steps // every + 2 if every else 0
+    return step * (num_steps + 2 * PRODUCTS_PER_SPECTRUM * num_spectra)
+
+
+def _num_rows(job: Job) -> int:
+    settings = job.settings
+    if "image" not in settings:
+        return settings["points"]
+    pixels = _num_pixels(settings) // (1 if "restoration" in job.kind or "denoising" in job.kind else 4)
+    is_batch = job.kind in FAST_EPOCHS and settings["recipe"] not in ("paper", "quick")
+    return min(pixels, FAST_BATCH) if is_batch else pixels
+
+
+def _num_pixels(settings) -> int:
+    if settings.get("size"):
+        return settings["size"] ** 2
+    size = ENTRIES[settings["image"]].size or WALNUT_SIZE
+    return (size // EIGENVALUE_STRIDE.get(settings.get("config", ""), 1)) ** 2
+
+
+def _operations(network: AnyNetwork, num_rows: int) -> float:
+    """Of a gradient: a multiplication and an addition per weight and row, once forward and twice backward."""
+    return 6.0 * num_rows * sum(_weights(network))
+
+
+def _weights(network: AnyNetwork) -> Iterator[int]:
+    parts = [network.sub] * len(network.scales) if isinstance(network, MultiScaleNetwork) else [network]
+    for part in parts:
+        yield from (a * b for a, b in zip(part.widths[:-1], part.widths[1:], strict=True))
