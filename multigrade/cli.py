@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 from typer.core import TyperGroup
 
-from .commands import demo, image, info, reproduce, runs, spectrum, table
+from .commands import claims, demo, image, info, reproduce, runs, spectrum, table
 from .version import __version__
 
 
@@ -36,6 +36,7 @@ for task in (image.regress, image.denoise, image.deblur, image.inpaint, image.up
     app.command(task.__name__)(task)
 app.command("reproduce")(reproduce.reproduce)
 app.command("runs")(runs.runs)
+app.command("claims")(claims.claims)
 app.command("info")(info.info)
 
 

@@ -235,6 +235,7 @@ def _jobs(item: Item, recipe: str, pictures: Pictures, overrides: Mapping[str, s
     for part in item.parts:
         config = recipes.config(part.config, recipe, overrides)
         common = {name: value for name, value in dataclasses.asdict(config).items() if name != "rates"}
+        common |= {"config": part.config, "changed": recipes.changed(part.config, config)}
         for cell in part.cells(config):
             settings = {**common, **cell}
             kind, data = settings.pop("kind"), ""
@@ -245,4 +246,4 @@ def _jobs(item: Item, recipe: str, pictures: Pictures, overrides: Mapping[str, s
                 yield Job(item.name, kind, settings, data)
                 continue
             for seed in range(seeds):
-                yield Job(item.name, kind, {**settings, "recipe": recipe, "config": part.config, "seed": seed}, data)
+                yield Job(item.name, kind, {**settings, "recipe": recipe, "seed": seed}, data)

@@ -204,6 +204,13 @@ def config(kind: str, recipe: str, overrides: Mapping[str, str] | None = None) -
     return dataclasses.replace(default, **values)
 
 
+def changed(kind: str, config: Config) -> list[str]:
+    """The fields in which a configuration differs from the paper's; which rates are tried is not among them."""
+    paper = CONFIGS[kind]["paper"]
+    names = (field.name for field in dataclasses.fields(config))
+    return sorted(name for name in names if name != "rates" and getattr(config, name) != getattr(paper, name))
+
+
 def check_names(recipe: str, kinds: Sequence[str], overrides: Mapping[str, str]) -> None:
     """ValueError for a recipe that there is not, or an override that none of the kinds has a field for."""
     if recipe not in names():

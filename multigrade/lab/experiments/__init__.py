@@ -12,6 +12,8 @@ import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import numpy as np
+
 from ...training.observers import Observer
 from ..images import Pictures
 from ..job import Job, Result
@@ -43,7 +45,9 @@ def run(
             raise ValueError(f"the image {name} is not the one that job {job.key} was made for; make the jobs again")
     result = KINDS[job.kind](Context(job.settings, source, checkpoint, tuple(observers)))
     marked = {**result.metrics, "stand_in": source.stand_in} if source else result.metrics
-    return result._replace(metrics=_finite(marked))
+    # A run that diverged may leave pictures that are no pictures any more.
+    pictures = {name: picture for name, picture in result.pictures.items() if np.isfinite(picture).all()}
+    return result._replace(metrics=_finite(marked), pictures=pictures)
 
 
 @functools.cache

@@ -83,4 +83,5 @@ def _evaluate(params, grid: np.ndarray) -> np.ndarray:
 
 
 def _double(params) -> tuple[Layer, Layer]:
-    return tuple(Layer(*(np.asarray(part, np.float64) for part in layer)) for layer in params)
+    hidden, outer = (Layer(*(np.asarray(part, np.float64) for part in layer)) for layer in params)
+    return hidden, outer

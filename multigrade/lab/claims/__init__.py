@@ -1,0 +1,27 @@
+"""What the paper claims, and what saved results make of it.
+
+    for verdict in verdicts(results):
+        print(verdict.status, verdict.claim.id, verdict.sentence)
+
+Every number of Tables 1-3, every degraded PSNR and every statement of the text that a record can decide is a ``Claim``
+with its place in the paper, our tolerance and a rule. A claim is decided by runs that are the paper's; what is shrunk,
+stands in or was trained otherwise is shown beside it as "not comparable", with its numbers.
+"""
+
+from collections.abc import Sequence
+
+from ..job import Saved
+from . import rates, reconstruction, spectra, theorems
+from .ledger import Claim, Status, Verdict, judge
+
+__all__ = ["Claim", "Status", "Verdict", "claims", "verdicts"]
+
+
+def claims() -> tuple[Claim, ...]:
+    """All claims, in the paper's order."""
+    return (*theorems.claims(), *reconstruction.claims(), *rates.claims(), *spectra.claims())
+
+
+def verdicts(results: Sequence[Saved]) -> list[Verdict]:
+    """One verdict per claim."""
+    return [judge(claim, results) for claim in claims()]

@@ -1,0 +1,192 @@
+"""Claims and verdicts: which results decide a claim, whether they may, and what its rule says.
+
+A claim needs results (``Need``: a kind of experiment and some of its settings). Of those that were saved, the most
+faithful ones are taken: the paper recipe first, then the fewest changed settings, then the most epochs. The rule always
+runs, so that its numbers are seen; whether it decides depends on how the results came about:
+
+quick recipe, stand-in picture, shrunk picture, other hyperparameters, other training    never
+fewer epochs than the paper's    only in the direction that more epochs could not undo (``Claim.early``)
+"""
+
+import dataclasses
+import enum
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from .. import recipes
+from ..job import Saved
+
+RECIPES = ("paper", "fast", "best", "quick")
+LOOKING = ("record_every", "spectrum_every", "num_eigenvalues", "noise_seed")  # how a run is looked at, or which draw
+
+
+class Status(enum.StrEnum):
+    HOLDS = "holds"
+    FAILS = "does not hold"
+    NOT_COMPARABLE = "not comparable"
+    NOT_RUN = "not run"
+
+
+class Need(NamedTuple):
+    """Results of one kind whose settings have these values, named for the rule. Several may match: rates, seeds."""
+
+    role: str
+    kind: str
+    where: Mapping[str, Any]
+
+    def matches(self, saved: Saved, recipe: str) -> bool:
+        settings = saved.job.settings
+        is_wanted = saved.job.kind == self.kind and settings.get("recipe", recipe) == recipe
+        return is_wanted and all(settings.get(name) == value for name, value in self.where.items())
+
+
+Cells = Mapping[str, list[Saved]]
+"""The results for each role."""
+
+
+class Finding(NamedTuple):
+    """What a rule says: whether the claim holds (None: these results cannot tell), why, and the deciding numbers."""
+
+    holds: bool | None
+    sentence: str
+    numbers: Mapping[str, float | None]
+
+
+@dataclasses.dataclass(frozen=True)
+class Claim:
+    """One claim of the paper.
+
+    ``note`` says what a reader must know to judge the verdict, first of all where hyperparameters were chosen by ground
+    truth. ``early`` names the statuses that a run with fewer epochs than the paper's may give. ``any_size`` is for
+    theorems, which hold at any size. ``cell`` says which simple methods did the same.
+    """
+
+    id: str
+    place: str
+    statement: str
+    tolerance: str
+    needs: tuple[Need, ...]
+    rule: Callable[[Cells], Finding]
+    note: str = ""
+    early: tuple[Status, ...] = ()
+    any_size: bool = False
+    cell: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+
+class Verdict(NamedTuple):
+    """``keys`` name the deciding jobs, ``baselines`` what simple methods reach on the same cell (dB)."""
+
+    claim: Claim
+    status: Status
+    sentence: str
+    numbers: Mapping[str, float | None]
+    keys: tuple[str, ...]
+    baselines: Mapping[str, float]
+    recipe: str | None
+
+    def to_json(self) -> dict[str, Any]:
+        told = {name: getattr(self.claim, name) for name in ("id", "place", "statement", "tolerance", "note")}
+        found = {"status": str(self.status), "sentence": self.sentence, "numbers": dict(self.numbers)}
+        return {**told, **found, "keys": list(self.keys), "baselines": dict(self.baselines), "recipe": self.recipe}
+
+
+def judge(claim: Claim, results: Sequence[Saved]) -> Verdict:
+    """The verdict on one claim, from the most faithful results that there are."""
+    relevant = [saved for saved in results if any(saved.job.kind == need.kind for need in claim.needs)]
+    most: dict[str, list[Saved]] = {}
+    for recipe in RECIPES:
+        cells = {need.role: _select(need, relevant, recipe) for need in claim.needs}
+        found = {role: cell for role, cell in cells.items() if cell}
+        if len(found) == len(cells):
+            return _decide(claim, cells, results)
+        most = max(most, found, key=len)
+    missing = [need.role for need in claim.needs if need.role not in most]
+    share = f"{len(missing)} of {len(claim.needs)} results are missing: " if most else "no result: "
+    told = ", ".join(missing[:4]) + (" and more" if len(missing) > 4 else "")
+    return Verdict(claim, Status.NOT_RUN, share + told, {}, _keys(most), {}, None)
+
+
+def _select(need: Need, results: Sequence[Saved], recipe: str) -> list[Saved]:
+    """Matching results of the most faithful variant: one for each rate and seed."""
+    matching = [saved for saved in results if need.matches(saved, recipe)]
+    if not matching:
+        return []
+    best = min(_faithfulness(saved) for saved in matching)
+    return [saved for saved in matching if _faithfulness(saved) == best]
+
+
+def _faithfulness(saved: Saved) -> tuple:
+    """Smaller is nearer to the paper; the changed values themselves are last, so that variants are not mixed."""
+    settings = saved.job.settings
+    changed = settings.get("changed", [])
+    others = [name for name in changed if name not in ("epochs", *LOOKING)]
+    values = tuple(str(settings.get(name)) for name in changed)
+    return bool(settings.get("stand_in")), len(others), -(settings.get("epochs") or 0), tuple(changed), values
+
+
+def _decide(claim: Claim, cells: Cells, results: Sequence[Saved]) -> Verdict:
+    used = [saved for cell in cells.values() for saved in cell]
+    finding = claim.rule(cells)
+    status, sentence = _status(claim, finding, used)
+    recipe = next((saved.job.settings["recipe"] for saved in used if "recipe" in saved.job.settings), None)
+    return Verdict(claim, status, sentence, finding.numbers, _keys(cells), _baselines(claim, used, results), recipe)
+
+
+def _status(claim: Claim, finding: Finding, used: Sequence[Saved]) -> tuple[Status, str]:
+    if finding.holds is None:
+        return Status.NOT_COMPARABLE, finding.sentence
+    seen = Status.HOLDS if finding.holds else Status.FAILS
+    if reason := _obstacle(claim, used):
+        return Status.NOT_COMPARABLE, f"{reason}; {finding.sentence}"
+    share = _share_of_epochs(used)
+    if share is None or claim.any_size:
+        return seen, finding.sentence
+    epochs, full = share
+    told = f"{finding.sentence}, after {epochs:,} of {full:,} epochs"
+    if seen in claim.early:
+        return seen, told
+    return Status.NOT_COMPARABLE, f"{seen} so far: {told}"
+
+
+def _obstacle(claim: Claim, used: Sequence[Saved]) -> str | None:
+    """Why these results may not decide, or None."""
+    settings = [saved.job.settings for saved in used]
+    recipe = next((each["recipe"] for each in settings if "recipe" in each), "paper")
+    if recipe == "quick":
+        return "quick recipe"
+    if any(each.get("stand_in") for each in settings):
+        return "stand-in picture"
+    if claim.any_size:
+        return None
+    if recipe != "paper" and any(each["config"] in recipes.IMAGE_TASKS for each in settings):
+        return f"{recipe} recipe, not the paper's training"
+    changed = {name for each in settings for name in each.get("changed", []) if name not in ("epochs", *LOOKING)}
+    return f"changed: {', '.join(sorted(changed))}" if changed else None
+
+
+def _share_of_epochs(used: Sequence[Saved]) -> tuple[int, int] | None:
+    """Fewest epochs of a run, and the paper's, if they are fewer."""
+    shares = []
+    for saved in used:
+        settings = saved.job.settings
+        full = getattr(recipes.CONFIGS[settings["config"]]["paper"], "epochs", None)
+        if full and settings.get("epochs") and settings["epochs"] < full:
+            shares.append((settings["epochs"], full))
+    return min(shares, default=None)
+
+
+def _baselines(claim: Claim, used: Sequence[Saved], results: Sequence[Saved]) -> dict[str, float]:
+    """Simple methods on the same cell of the same picture at the same size."""
+    if not claim.cell:
+        return {}
+    same = {"size": used[0].job.settings["size"], **claim.cell}
+    for saved in results:
+        settings = saved.job.settings
+        is_same = saved.job.kind == "baseline" and saved.job.data == used[0].job.data
+        if is_same and all(settings.get(name) == value for name, value in same.items()):
+            return dict(saved.result.metrics["methods"])
+    return {}
+
+
+def _keys(cells: Cells) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(saved.job.key for cell in cells.values() for saved in cell))

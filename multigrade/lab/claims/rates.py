@@ -1,0 +1,224 @@
+"""Section 5 and Figure 28: which learning rates work."""
+
+from collections.abc import Callable, Iterator
+
+from .ledger import Cells, Claim, Finding, Need, Status
+from .measures import by_rate, named
+from .reconstruction import title
+
+NOT_CONVERGED = 0.01  # a training loss above it, or divergence; our reading of "fails to converge" in setting 1
+NEAR_ONE = 0.8  # rates from here on are "near 1"
+COLLAPSED = 1.0  # dB: a network no better than the constant image by this much has failed to train
+ACCURATE = 1.0  # dB below its best at any rate is still "accurate"
+GRID_NOTE = "Which rates the paper tried is not recorded; ours are a grid that holds the ends of the quoted ranges."
+EARLY_GOOD = (Status.HOLDS,)
+
+
+def sweep(setting: int, method: str) -> Need:
+    return Need(f"setting {setting} {method}", "descent",
+                {"config": "synthetic sweep", "setting": setting, "method": method})  # fmt: skip
+
+
+def claims() -> Iterator[Claim]:
+    yield from _setting_1()
+    yield from _setting_2()
+    for image in ("resolution_chart", "cameraman", "barbara", "pirate"):
+        yield from _image(image)
+
+
+def _setting_1() -> Iterator[Claim]:
+    place, sgdl, mgdl = "Section 5, Figure 1", sweep(1, "SGDL"), sweep(1, "MGDL")
+    for need, low, high in ((sgdl, 0.03, 0.08), (mgdl, 0.01, 0.3)):
+        method = need.where["method"]
+        yield Claim(
+            f"lr-synthetic/1/{method.lower()}-range", place,
+            f"Setting 1: {method} has a loss below 0.001 for rates in [{low}, {high}].",
+            "training loss below 0.001 at every rate of the sweep in the range", (need,), below(0.001, low, high),
+            GRID_NOTE, EARLY_GOOD,
+        )  # fmt: skip
+    yield Claim(
+        "lr-synthetic/1/sgdl-fails", place, "Setting 1: SGDL does not converge for rates above 0.3.",
+        f"diverged or training loss above {NOT_CONVERGED} at every rate of the sweep above 0.3", (sgdl,),
+        fails_above(0.3), GRID_NOTE,
+    )  # fmt: skip
+    yield Claim(
+        "lr-synthetic/1/wider", place, "Setting 1: MGDL works for a wider range of rates than SGDL.",
+        "ratio of the largest to the smallest rate with training loss below 0.001", (sgdl, mgdl), wider(0.001),
+        GRID_NOTE,
+    )  # fmt: skip
+
+
+def _setting_2() -> Iterator[Claim]:
+    place, sgdl, mgdl = "Section 5, Figure 1", sweep(2, "SGDL"), sweep(2, "MGDL")
+    yield Claim(
+        "lr-synthetic/2/sgdl-best", place, "Setting 2: SGDL does best at the rate 0.005.",
+        "lowest training loss of the sweep", (sgdl,), best_at(0.005), GRID_NOTE,
+    )  # fmt: skip
+    yield Claim(
+        "lr-synthetic/2/sgdl-struggles", place, "Setting 2: SGDL struggles to converge for rates above 0.006.",
+        "diverged or a training loss above that at 0.005, at every rate of the sweep above 0.006", (sgdl,),
+        worse_above(0.006, 0.005), GRID_NOTE,
+    )  # fmt: skip
+    yield Claim(
+        "lr-synthetic/2/mgdl-range", place,
+        "Setting 2: MGDL is stable, with a loss below 0.01, for rates in [0.08, 0.3].",
+        "training loss below 0.01 at every rate of the sweep in the range", (mgdl,), below(0.01, 0.08, 0.3), GRID_NOTE,
+        EARLY_GOOD,
+    )  # fmt: skip
+    yield Claim(
+        "lr-synthetic/2/wider", place, "Setting 2: MGDL works for a significantly wider range of rates than SGDL.",
+        "number of rates of the sweep with training loss below 0.01", (sgdl, mgdl), more_rates(0.01), GRID_NOTE,
+    )  # fmt: skip
+
+
+def _image(image: str) -> Iterator[Claim]:
+    sgdl, mgdl = (
+        Need(f"{image} {method}", "descent", {"config": "image sweep", "image": image, "method": method})
+        for method in ("SGDL", "MGDL")
+    )
+    place = "Section 5, Figure 15"
+    yield Claim(
+        f"lr-image/{image}/better", place, f"{title(image)}: MGDL is more accurate than SGDL at all rates.",
+        "testing PSNR at every rate of the sweep", (sgdl, mgdl), _better_everywhere, GRID_NOTE,
+    )  # fmt: skip
+    if image in ("cameraman", "pirate"):
+        yield Claim(
+            f"lr-image/{image}/sgdl-fails", place, f"{title(image)}: SGDL fails to train at rates near 1.",
+            f"rates from {NEAR_ONE}: diverged or within {COLLAPSED} dB of the constant image at one of them at least",
+            (sgdl,), _fails_near_one, GRID_NOTE, EARLY_GOOD,
+        )  # fmt: skip
+        yield Claim(
+            f"lr-image/{image}/mgdl-stable", place, f"{title(image)}: MGDL stays stable and accurate at rates near 1.",
+            f"rates from {NEAR_ONE}: at most {ACCURATE} dB below its best rate", (mgdl,), _stable_near_one, GRID_NOTE,
+        )  # fmt: skip
+
+
+# ---- rules ------------------------------------------------------------------------------------------------------
+
+
+def below(threshold: float, low: float, high: float) -> Callable[[Cells], Finding]:
+    """The training loss is below the threshold at every rate in [low, high]; both ends must have been run."""
+
+    def rule(cells: Cells) -> Finding:
+        (cell,) = cells.values()
+        losses = by_rate(cell, "train_loss")
+        numbers = named("loss", {rate: loss for rate, loss in losses.items() if low <= rate <= high})
+        if low not in losses or high not in losses:
+            return Finding(None, f"the sweep must hold the rates {low} and {high}", numbers)
+        bad = [rate for rate, loss in losses.items() if low <= rate <= high and (loss is None or loss >= threshold)]
+        told = (
+            f"not below {threshold:g} at {_rates(bad)}" if bad else f"below {threshold:g} at all {len(numbers)} rates"
+        )
+        return Finding(not bad, told, numbers)
+
+    return rule
+
+
+def fails_above(limit: float) -> Callable[[Cells], Finding]:
+    def rule(cells: Cells) -> Finding:
+        (cell,) = cells.values()
+        above = {rate: loss for rate, loss in by_rate(cell, "train_loss").items() if rate > limit}
+        good = [rate for rate, loss in above.items() if loss is not None and loss <= NOT_CONVERGED]
+        if not above:
+            return Finding(None, f"the sweep must hold rates above {limit}", {})
+        told = f"converges at {_rates(good)}" if good else f"diverges or stays above {NOT_CONVERGED} at {_rates(above)}"
+        return Finding(not good, told, named("loss", above))
+
+    return rule
+
+
+def worse_above(limit: float, best: float) -> Callable[[Cells], Finding]:
+    def rule(cells: Cells) -> Finding:
+        (cell,) = cells.values()
+        losses = by_rate(cell, "train_loss")
+        above = {rate: loss for rate, loss in losses.items() if rate > limit}
+        reference = losses.get(best)
+        if reference is None or not above:
+            return Finding(None, f"the sweep must hold {best} and rates above {limit}", named("loss", losses))
+        good = [rate for rate, loss in above.items() if loss is not None and loss <= reference]
+        told = (
+            f"as good as {best} at {_rates(good)}" if good else f"worse than at {best} at all {len(above)} rates above"
+        )
+        return Finding(not good, told, named("loss", losses))
+
+    return rule
+
+
+def best_at(rate: float) -> Callable[[Cells], Finding]:
+    def rule(cells: Cells) -> Finding:
+        (cell,) = cells.values()
+        losses = by_rate(cell, "train_loss")
+        finite = {each: loss for each, loss in losses.items() if loss is not None}
+        if rate not in losses or len(losses) < 3 or not finite:
+            return Finding(None, f"the sweep must hold {rate} and two other rates", named("loss", losses))
+        best = min(finite, key=lambda each: finite[each])
+        return Finding(best == rate, f"lowest loss {finite[best]:.3g} at {best:g}", named("loss", losses))
+
+    return rule
+
+
+def wider(threshold: float) -> Callable[[Cells], Finding]:
+    """The second role reaches the threshold over a larger ratio of rates."""
+
+    def rule(cells: Cells) -> Finding:
+        ratios, told = [], []
+        for name, cell in cells.items():
+            good = _good(by_rate(cell, "train_loss"), threshold)
+            ratios.append(max(good) / min(good) if good else 0.0)
+            told.append(f"{name}: {_rates(good) if good else 'none'}")
+        numbers = dict(zip(cells, ratios, strict=True))
+        return Finding(ratios[1] > ratios[0], f"below {threshold:g} at " + "; ".join(told), numbers)
+
+    return rule
+
+
+def more_rates(threshold: float) -> Callable[[Cells], Finding]:
+    def rule(cells: Cells) -> Finding:
+        counts = {name: float(len(_good(by_rate(cell, "train_loss"), threshold))) for name, cell in cells.items()}
+        first, second = counts.values()
+        told = ", ".join(f"{name} {count:.0f}" for name, count in counts.items())
+        return Finding(second > first, f"rates with a loss below {threshold:g}: {told}", counts)
+
+    return rule
+
+
+def _good(losses: dict[float, float | None], threshold: float) -> list[float]:
+    return [rate for rate, loss in losses.items() if loss is not None and loss < threshold]
+
+
+def _better_everywhere(cells: Cells) -> Finding:
+    low, high = (by_rate(cell, "test_psnr") for cell in cells.values())
+    shared = sorted(low.keys() & high.keys())
+    numbers = named("SGDL", low) | named("MGDL", high)
+    if not shared:
+        return Finding(None, "no rate was run with both methods", numbers)
+    bad = [rate for rate in shared if high[rate] is None or (low[rate] is not None and high[rate] <= low[rate])]
+    told = f"not better at {_rates(bad)}" if bad else f"better at all {len(shared)} rates"
+    return Finding(not bad, told, numbers)
+
+
+def _fails_near_one(cells: Cells) -> Finding:
+    (cell,) = cells.values()
+    near = {rate: value for rate, value in by_rate(cell, "test_psnr").items() if rate >= NEAR_ONE}
+    if not near:
+        return Finding(None, f"the sweep must hold rates from {NEAR_ONE}", {})
+    constant = cell[0].result.metrics["constant_psnr"]
+    failed = [rate for rate, value in near.items() if value is None or value < constant + COLLAPSED]
+    told = f"fails at {_rates(failed)}" if failed else f"trains at {_rates(near)}"
+    return Finding(bool(failed), told, {**named("PSNR", near), "constant image": constant})
+
+
+def _stable_near_one(cells: Cells) -> Finding:
+    (cell,) = cells.values()
+    values = by_rate(cell, "test_psnr")
+    near = {rate: value for rate, value in values.items() if rate >= NEAR_ONE}
+    if not near:
+        return Finding(None, f"the sweep must hold rates from {NEAR_ONE}", {})
+    best = max((value for value in values.values() if value is not None), default=0.0)
+    bad = [rate for rate, value in near.items() if value is None or value < best - ACCURATE]
+    told = f"falls behind at {_rates(bad)}" if bad else f"within {ACCURATE} dB of its best, {best:.2f}"
+    return Finding(not bad, told, {**named("PSNR", near), "best": best})
+
+
+def _rates(rates) -> str:
+    return ", ".join(f"{rate:g}" for rate in rates)

@@ -1,0 +1,167 @@
+"""The rules of Sections 6 and 7: what recorded eigenvalues of I - eta H and losses say."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from .ledger import Cells, Finding
+from .measures import OSCILLATES, by_rate, eigenvalues, mean, named, restlessness
+
+# Our readings of the text's words, in eigenvalues and shares of the looks at a spectrum.
+NEAR = -0.9  # "near -1" and "approaches -1"
+REMAINS = 0.8  # "remains below": in this share of the looks at least
+NEARLY_ALL = 0.95
+SLIGHTLY = 0.1  # "slightly above 1": by at most this
+MUCH_BETTER = 0.1  # "much better accuracy": at most this share of the other's test loss
+SIMILAR = 0.01  # "similar accuracy" in setting 1: both test losses below this
+SENSITIVE = 10  # a rate works if its loss is within this factor of the method's best
+
+
+def share_below(index: int, bound: float, share: float) -> Callable[[Cells], Finding]:
+    """The eigenvalue with this index is below the bound in at least this share of the spectra."""
+
+    def rule(cells: Cells) -> Finding:
+        (cell,) = cells.values()
+        found = eigenvalues(cell, "smallest")
+        if not len(found):
+            return _unseen()
+        seen = float(np.mean(found[:, index] <= bound))
+        numbers = {"share": seen, "lowest": float(np.nanmin(found[:, index]))}
+        return Finding(seen >= share, f"in {seen:.0%} of {len(found)} spectra", numbers)
+
+    return rule
+
+
+def inside_until(last: int | None) -> Callable[[Cells], Finding]:
+    """No eigenvalue at or below -1 up to this step (None: to the end)."""
+
+    def rule(cells: Cells) -> Finding:
+        (cell,) = cells.values()
+        lowest = [
+            float(np.nanmin(seen["smallest"][chosen, 0]))
+            for saved in cell
+            for seen in (record.observations["spectrum"] for record in saved.result.records)
+            if (chosen := (seen["step"] > 0) & (seen["step"] <= (last or np.inf))).any()
+        ]
+        if not lowest:
+            return _unseen()
+        return Finding(min(lowest) > -1, f"lowest {min(lowest):.4f}", {"lowest": min(lowest)})
+
+    return rule
+
+
+def drops_after(step: int, bound: float = -1.0) -> Callable[[Cells], Finding]:
+    def rule(cells: Cells) -> Finding:
+        (cell,) = cells.values()
+        found = eigenvalues(cell, "smallest", after=step)
+        if not len(found):
+            return _unseen()
+        lowest = float(np.nanmin(found[:, 0]))
+        return Finding(lowest <= bound, f"lowest {lowest:.4f}", {"lowest": lowest})
+
+    return rule
+
+
+def stronger_after(step: int) -> Callable[[Cells], Finding]:
+    def rule(cells: Cells) -> Finding:
+        (cell,) = cells.values()
+        if any(saved.result.records[0].num_steps <= step for saved in cell):
+            return Finding(None, f"the run ended before {step:,} epochs", {})
+        before, after = restlessness(cell, last=step), restlessness(cell, first=step)
+        told = f"{before:.3f} dB per record before, {after:.3f} after"
+        return Finding(after >= OSCILLATES and after > before, told, {"before": before, "after": after})
+
+    return rule
+
+
+def _unseen() -> Finding:
+    return Finding(None, "no spectrum was taken there", {})
+
+
+def slightly_above(cells: Cells) -> Finding:
+    (cell,) = cells.values()
+    found = eigenvalues(cell, "largest")
+    if not len(found):
+        return _unseen()
+    low, high = float(np.nanmin(found)), float(np.nanmax(found))
+    return Finding(low > 1 and high <= 1 + SLIGHTLY, f"from {low:.4f} to {high:.4f}", {"lowest": low, "highest": high})
+
+
+def nearly_inside(cells: Cells) -> Finding:
+    (cell,) = cells.values()
+    found = eigenvalues(cell, "smallest")
+    if not len(found):
+        return _unseen()
+    share, lowest = float(np.mean(np.abs(found) < 1)), float(np.nanmin(found))
+    return Finding(share >= NEARLY_ALL, f"{share:.1%} inside, lowest {lowest:.3f}", {"share": share, "lowest": lowest})
+
+
+def confined(cells: Cells) -> Finding:
+    (cell,) = cells.values()
+    low, high = eigenvalues(cell, "smallest"), eigenvalues(cell, "largest")
+    if not len(low):
+        return _unseen()
+    lowest, highest = float(np.nanmin(low)), float(np.nanmax(high))
+    told = f"from {lowest:.4f} to {highest:.6f}"
+    return Finding(lowest > -1 and highest < 1, told, {"lowest": lowest, "highest": highest})
+
+
+def steadier(cells: Cells) -> Finding:
+    wild, calm = (restlessness(cell) for cell in cells.values())
+    first, second = cells
+    told = f"{first} {wild:.4f} dB per record, {second} {calm:.4f}"
+    return Finding(wild >= OSCILLATES and calm < wild / 2, told, {first: wild, second: calm})
+
+
+def smaller_alpha(cells: Cells) -> Finding:
+    """||H|| = max |1 - mu| / eta over the recorded eigenvalues mu of I - eta H."""
+    (sgdl, *_), (mgdl, *_) = cells.values()
+    (alpha,), grades = _alphas(sgdl), _alphas(mgdl)
+    told = f"alpha {alpha:.3g}, grades {' / '.join(f'{value:.3g}' for value in grades)}"
+    numbers = {"SGDL": alpha} | {f"grade {index + 1}": value for index, value in enumerate(grades)}
+    return Finding(max(grades) <= alpha / 2, told, numbers)
+
+
+def _alphas(saved) -> list[float]:
+    found = []
+    for record in saved.result.records:
+        seen = record.observations["spectrum"]
+        ends = np.stack([seen["smallest"][:, 0], seen["largest"][:, 0]])
+        found.append(float(np.nanmax(np.abs(1 - ends) / seen["learning_rate"])))
+    return found
+
+
+def similar(cells: Cells) -> Finding:
+    losses = {name: mean(cell, "test_loss") for name, cell in cells.items()}
+    holds = all(loss is not None and loss < SIMILAR for loss in losses.values())
+    return Finding(holds, _losses(losses), losses)
+
+
+def much_better(cells: Cells) -> Finding:
+    losses = {name: mean(cell, "test_loss") for name, cell in cells.items()}
+    sgdl, mgdl = losses.values()
+    holds = mgdl is not None and (sgdl is None or mgdl <= MUCH_BETTER * sgdl)
+    return Finding(holds, _losses(losses), losses)
+
+
+def _losses(losses: dict[str, float | None]) -> str:
+    told = (f"{name} {'diverged' if loss is None else format(loss, '.3g')}" for name, loss in losses.items())
+    return "test losses: " + ", ".join(told)
+
+
+def more_often(cells: Cells) -> Finding:
+    shares = {name: float(np.mean(eigenvalues(cell, "smallest") <= NEAR)) for name, cell in cells.items()}
+    msdl, mgdl = shares.values()
+    told = ", ".join(f"{name} {share:.1%}" for name, share in shares.items())
+    return Finding(msdl > mgdl, f"below {NEAR}: {told}", shares)
+
+
+def sensitive(cells: Cells) -> Finding:
+    counts, numbers = [], {}
+    for name, cell in cells.items():
+        losses = by_rate(cell, "train_loss")
+        finite = [loss for loss in losses.values() if loss is not None]
+        counts.append(sum(loss <= SENSITIVE * min(finite) for loss in finite) if finite else 0)
+        numbers |= named(name, losses)
+    msdl, mgdl = counts
+    return Finding(msdl < mgdl, f"rates near the best: MSDL {msdl}, MGDL {mgdl}", numbers)

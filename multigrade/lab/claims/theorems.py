@@ -1,0 +1,95 @@
+"""Theorems 1 to 5 as measured on small problems. They are proved; a run that contradicts one has found a mistake."""
+
+from collections.abc import Iterator
+
+from .ledger import Cells, Claim, Finding, Need
+
+FADED = 0.5  # the gradient's norm at the end, as a share of that at the start
+TOGETHER = 1e-8  # distance of descent and its linearisation at the end, as a share of the largest
+EQUAL = 1e-6  # relative difference of the two optimal values
+SIZE_NOTE = "On a small tanh network; alpha and tau are suprema over the iterates that were looked at."
+
+
+def claims() -> Iterator[Claim]:
+    for number, subject in ((1, "one network (SGDL)"), (2, "a grade of MGDL")):
+        yield Claim(
+            f"theorem/{number}", f"Theorem {number}",
+            f"Gradient descent on {subject} at a rate in (0, 2/alpha): the loss falls, the gradient tends to 0.",
+            f"no rise at half of 2/alpha or less, gradient down to {FADED:g} of its start; rises at 2.5 times 2/alpha",
+            (Need(f"theorem {number}", "theory", {"theorem": number}),), _descends, SIZE_NOTE, any_size=True,
+        )  # fmt: skip
+    yield Claim(
+        "theorem/3", "Theorem 3, Appendix A",
+        "The convex program of a two-layer ReLU grade has the optimal value of the network's own problem.",
+        f"gap and difference of the two objectives below {EQUAL:g}; descent on twice the neurons never below the bound",
+        tuple(Need(f"setting {k}", "convex", {"setting": k}) for k in (1, 2)), _same_optimum, any_size=True,
+    )  # fmt: skip
+    yield Claim(
+        "theorem/4", "Theorem 4", "If tau < 1, the linearised iteration converges.",
+        f"as many steps again move it by less than {TOGETHER:g} of its largest distance from descent",
+        (Need("theorem 4", "theory", {"theorem": 4}),), _converges, SIZE_NOTE, any_size=True,
+    )  # fmt: skip
+    yield Claim(
+        "theorem/5", "Theorem 5", "If tau < 1, gradient descent and its linearisation converge to the same point.",
+        f"their distance falls below {TOGETHER:g} of its maximum", (Need("theorem 5", "theory", {"theorem": 5}),),
+        _meet, SIZE_NOTE, any_size=True,
+    )  # fmt: skip
+    yield Claim(
+        "theorem/5/condition", "Section 6, after Theorem 5",
+        "All eigenvalues within (-1, 1), that is tau < 1, is a condition that networks can be checked for and meet.",
+        "tau < 1 without the penalty that makes the Hessian positive definite",
+        (Need("theorem 5", "theory", {"theorem": 5}),), _condition,
+        "tau < 1 needs a positive definite Hessian, which an over-parametrised network never has.", any_size=True,
+    )  # fmt: skip
+
+
+def _metrics(cells: Cells) -> dict:
+    """Of the first seed; all seeds of a theorem tell the same."""
+    ((saved, *_),) = cells.values()
+    return dict(saved.result.metrics)
+
+
+def _descends(cells: Cells) -> Finding:
+    found = _metrics(cells)
+    fades = found["last_gradient"] / found["first_gradient"]
+    holds = found["is_stable"] and found["rises"] == 0 and fades <= FADED and found["outside_rises"] > 0
+    told = (
+        f"rate {found['rate']:.3g} of (0, {found['limit']:.3g}): {found['rises']} rises, gradient down to {fades:.2g}; "
+        f"outside, {found['outside_rises']} rises"
+    )
+    names = ("rate", "alpha", "limit", "rises", "first_gradient", "last_gradient", "outside_rises")
+    return Finding(holds, told, {name: found[name] for name in names})
+
+
+def _same_optimum(cells: Cells) -> Finding:
+    holds, told, numbers = True, [], {}
+    for name, (saved, *_) in cells.items():
+        found = saved.result.metrics
+        difference = abs(found["network_objective"] - found["objective"]) / found["objective"]
+        is_above = found["descent_objective"] >= found["dual_bound"] * (1 - EQUAL)
+        holds &= found["is_full"] and found["gap"] <= EQUAL and difference <= EQUAL and is_above
+        told.append(f"{name}: {found['objective']:.6g} with {found['neurons']} neurons, gap {found['gap']:.1e}")
+        numbers |= {
+            f"{name} {key}": found[key] for key in ("objective", "network_objective", "gap", "descent_objective")
+        }
+    return Finding(bool(holds), "; ".join(told), numbers)
+
+
+def _converges(cells: Cells) -> Finding:
+    found = _metrics(cells)
+    holds = found["is_contraction"] and found["linearised_moved"] <= TOGETHER * found["largest_distance"]
+    told = f"tau {found['tau']:.3f}; moved by {found['linearised_moved']:.1e} more"
+    return Finding(holds, told, {name: found[name] for name in ("tau", "linearised_moved", "largest_distance")})
+
+
+def _meet(cells: Cells) -> Finding:
+    found = _metrics(cells)
+    holds = found["is_contraction"] and found["last_distance"] <= TOGETHER * found["largest_distance"]
+    ends = f"{found['largest_distance']:.1e} at most, {found['last_distance']:.1e} in the end"
+    told = f"tau {found['tau']:.3f}; distance {ends}"
+    return Finding(holds, told, {name: found[name] for name in ("tau", "last_distance", "largest_distance")})
+
+
+def _condition(cells: Cells) -> Finding:
+    tau = _metrics(cells)["tau_without_penalty"]
+    return Finding(tau < 1, f"tau {tau:.3f} without the penalty", {"tau": tau})
