@@ -6,6 +6,7 @@ paper's own file is not to be had, so whatever is found under its name is anothe
 """
 
 import dataclasses
+import functools
 from pathlib import Path
 from typing import NamedTuple
 
@@ -114,6 +115,7 @@ def _from_file(path: Path, entry: Entry) -> np.ndarray:
     return pixels
 
 
+@functools.cache
 def _stand_in(entry: Entry) -> np.ndarray:
     """The middle square of a free picture, grey, brought to the paper's size."""
     size = entry.size or WALNUT_SIZE

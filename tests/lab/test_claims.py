@@ -1,0 +1,277 @@
+"""Claims: every number of the tables is one, every rule can say both, and only the paper's own runs decide."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from multigrade.cli import app
+from multigrade.lab.claims import Status, claims, verdicts
+from multigrade.lab.claims.ledger import Claim, Finding, Need, judge
+from multigrade.lab.claims.measures import rises
+from multigrade.lab.claims.rates import below, best_at, fails_above
+from multigrade.lab.claims.reconstruction import PAPER, better, gains, number, oscillation
+from multigrade.lab.job import Job, Result, Saved
+from multigrade.lab.store import Store
+
+from . import worlds
+
+WALNUT = {claim.id for claim in claims() if claim.id.startswith("table1/walnut")}
+
+
+def by_id(found) -> dict:
+    return {verdict.claim.id: verdict for verdict in found}
+
+
+def test_claims_have_distinct_names_places_statements_and_tolerances():
+    all_claims = claims()
+    assert len({claim.id for claim in all_claims}) == len(all_claims)
+    for claim in all_claims:
+        assert claim.place.split()[0] in ("Table", "Section", "Figure", "Theorem", "Abstract,"), claim.id
+        assert claim.statement.endswith(".")
+        assert claim.tolerance
+        assert claim.needs
+
+
+def test_every_printed_number_is_a_claim():
+    """24 in Table 1, 36 in Table 2, 18 in Table 3, 27 degraded images."""
+    found = {v.claim.id: v.numbers["paper"] for v in verdicts(worlds.world(True)) if "paper" in v.numbers}
+    assert len(found) == 24 + 36 + 18 + 27
+    for image, methods in PAPER["regression"].items():
+        for method, parts in methods.items():
+            for part, value in parts.items():
+                assert found[f"table1/{image}/{method.lower()}/{part}"] == value
+    for table, task in (("table2", "denoise"), ("table3", "deblur")):
+        for image, methods in PAPER[task].items():
+            assert [found[f"{table}/{image}/{level}/input"] for level in methods["MGDL"]] == PAPER["degraded"][task][
+                image
+            ]
+            for method, levels in methods.items():
+                for level, value in levels.items():
+                    assert found[f"{table}/{image}/{level}/{method.lower()}"] == value
+
+
+def test_printed_gains_are_those_of_the_tables():
+    """The ranges in the text (Section 4) are the smallest and largest differences in the tables."""
+    tables = {
+        "regression": [m["MGDL"]["test"] - m["SGDL"]["test"] for m in PAPER["regression"].values()],
+        **{task: [m["MGDL"][level] - m["SGDL"][level] for m in PAPER[task].values() for level in m["MGDL"]]
+           for task in ("denoise", "deblur")},
+    }  # fmt: skip
+    for task, found in tables.items():
+        assert [round(min(found), 2), round(max(found), 2)] == PAPER["gains"][task]
+
+
+def test_all_claims_hold_where_the_paper_is_right_except_for_the_walnut():
+    found = by_id(verdicts(worlds.world(True)))
+    undecided = {name: (v.status, v.sentence) for name, v in found.items() if v.status is not Status.HOLDS}
+    assert undecided.keys() == WALNUT, undecided
+    assert all(found[name].status is Status.NOT_COMPARABLE for name in WALNUT)
+    assert all(verdict.keys for verdict in found.values())
+
+
+def test_no_claim_holds_where_the_paper_is_wrong():
+    found = by_id(verdicts(worlds.world(False)))
+    decided = {name: v.sentence for name, v in found.items() if v.status is not Status.FAILS}
+    assert decided.keys() == WALNUT, decided
+
+
+def test_nothing_run_means_not_run():
+    assert {verdict.status for verdict in verdicts([])} == {Status.NOT_RUN}
+
+
+def test_a_claim_says_what_is_missing():
+    some = [saved for saved in worlds.world(True, ["table1"]) if saved.job.settings["image"] == "barbara"]
+    found = by_id(verdicts(some))
+    assert found["table1/barbara/better"].status is Status.HOLDS
+    assert found["table1/gains"].status is Status.NOT_RUN
+    assert found["table1/gains"].sentence.startswith("8 of 10 results are missing: regress cameraman SGDL")
+    assert len(found["table1/gains"].keys) == 2
+
+
+@pytest.mark.parametrize("recipe", ["quick", "fast"])
+def test_quick_runs_decide_nothing_and_fast_ones_no_table(recipe):
+    found = by_id(verdicts(worlds.world(True, ["table1", "table2", "theory"], recipe=recipe)))
+    assert found["table1/barbara/mgdl/test"].status is Status.NOT_COMPARABLE
+    assert found["table1/barbara/mgdl/test"].sentence.startswith(f"{recipe} recipe")
+    assert found["table1/barbara/mgdl/test"].numbers["ours"] == 23.84
+    # The degraded pictures are not trained, and the theorems hold at any size.
+    expected = Status.HOLDS if recipe == "fast" else Status.NOT_COMPARABLE
+    assert found["table2/chest/60/input"].status is expected
+    assert found["theorem/1"].status is expected
+
+
+def test_stand_ins_and_changed_settings_decide_nothing():
+    results = worlds.world(True, ["table1"])
+    for changes, reason in (
+        ({"stand_in": True}, "stand-in picture"), ({"changed": ["learning_rate"]}, "changed: learning_rate"),
+    ):  # fmt: skip
+        changed = [Saved(worlds.with_settings(job, **changes), result) for job, result, _ in results]
+        verdict = by_id(verdicts(changed))["table1/chest/mgdl/test"]
+        assert verdict.status is Status.NOT_COMPARABLE
+        assert verdict.sentence.startswith(reason)
+
+
+def test_fewer_epochs_decide_only_what_more_could_not_undo():
+    options = {"names": ["lr-synthetic", "eig-synthetic"], "overrides": {"epochs": "500000"}}
+    right, wrong = (by_id(verdicts(worlds.world(is_right, **options))) for is_right in (True, False))
+    assert right["lr-synthetic/1/mgdl-range"].status is Status.HOLDS
+    assert wrong["lr-synthetic/1/mgdl-range"].status is Status.NOT_COMPARABLE
+    assert "does not hold so far" in wrong["lr-synthetic/1/mgdl-range"].sentence
+    assert "500,000 of 1,000,000 epochs" in wrong["lr-synthetic/1/mgdl-range"].sentence
+    assert right["eig-synthetic/1/mgdl-confined"].status is Status.NOT_COMPARABLE
+    assert wrong["eig-synthetic/1/mgdl-confined"].status is Status.FAILS
+    assert right["eig-synthetic/2/better"].status is wrong["eig-synthetic/2/better"].status is Status.NOT_COMPARABLE
+
+
+def test_the_most_faithful_results_decide():
+    paper = worlds.world(True, ["table1"])
+    others = [worlds.world(False, ["table1"], recipe=recipe) for recipe in ("quick", "fast")]
+    shorter = worlds.world(False, ["table1"], overrides={"epochs": "100"})
+    found = by_id(verdicts([*others[0], *shorter, *paper, *others[1]]))
+    assert found["table1/chest/mgdl/test"].status is Status.HOLDS
+    assert found["table1/chest/mgdl/test"].recipe == "paper"
+    assert len(found["table1/chest/mgdl/test"].keys) == 1
+
+
+def test_baselines_of_the_same_cell_are_shown():
+    found = by_id(verdicts(worlds.world(True, ["table2", "table3"])))
+    assert found["table2/butterfly/10/mgdl"].baselines == {"simple": 25.0}
+    quick = worlds.world(True, ["table2"], recipe="quick")
+    mixed = [s for s in worlds.world(True, ["table2"]) if s.job.kind != "baseline"]
+    shrunk = [s for s in quick if s.job.kind == "baseline"]
+    assert by_id(verdicts([*mixed, *shrunk]))["table2/butterfly/10/mgdl"].baselines == {}
+
+
+# ---- rules at their thresholds ----------------------------------------------------------------------------------
+
+
+def cell(*values, metric="test_psnr", records=()):
+    """One result per value, as seeds."""
+    settings = {"config": "regression", "method": "MGDL"}
+    return [
+        Saved(Job("item", "kind", {**settings, "seed": k}), Result({metric: v}, records)) for k, v in enumerate(values)
+    ]
+
+
+def sweep(losses: dict):
+    return [
+        Saved(Job("item", "descent", {"learning_rate": rate}), Result({"train_loss": v, "is_diverged": v is None}))
+        for rate, v in losses.items()
+    ]
+
+
+@pytest.mark.parametrize(("ours", "holds"), [(29.5, True), (30.5, True), (29.49, False), (30.51, False), (None, False)])
+def test_a_number_holds_within_its_tolerance(ours, holds):
+    assert number("test_psnr", 30.0, 0.5)({"run": cell(ours)}).holds is holds
+
+
+def test_a_number_is_the_mean_over_seeds_and_shows_their_spread():
+    found = number("test_psnr", 30.0, 0.5)({"run": cell(29.0, 31.0)})
+    assert found.holds
+    assert found.numbers == {"ours": 30.0, "paper": 30.0, "test_psnr min": 29.0, "test_psnr max": 31.0}
+
+
+@pytest.mark.parametrize(("sgdl", "mgdl", "holds"), [(20.0, 20.01, True), (20.0, 20.0, False), (20.0, None, False)])
+def test_better_is_by_any_margin(sgdl, mgdl, holds):
+    assert better("test_psnr")({"SGDL": cell(sgdl), "MGDL": cell(mgdl)}).holds is holds
+
+
+@pytest.mark.parametrize(
+    ("gain", "other", "holds"), [(0.1, 2.5, True), (-0.1, 1.0, False), (0.1, 2.6, False), (0.6, 1.0, True)]
+)
+def test_gains_are_positive_and_in_the_range(gain, other, holds):
+    cells = {"a SGDL": cell(20.0), "a MGDL": cell(20.0 + gain), "b SGDL": cell(20.0), "b MGDL": cell(20.0 + other)}
+    assert gains("test_psnr", 0.4, 2.0)(cells).holds is holds
+
+
+@pytest.mark.parametrize(
+    ("losses", "holds"),
+    [
+        ({0.01: 0.5, 0.03: 0.0009, 0.05: 0.0009, 0.08: 0.0009}, True),
+        ({0.03: 0.0009, 0.05: 0.001, 0.08: 0.0009}, False),
+        ({0.03: 0.0009, 0.05: None, 0.08: 0.0009}, False),
+        ({0.03: 0.0009, 0.05: 0.0009}, None),
+    ],
+)
+def test_a_range_of_rates_holds_at_every_rate_in_it(losses, holds):
+    assert below(0.001, 0.03, 0.08)({"run": sweep(losses)}).holds is holds
+
+
+@pytest.mark.parametrize(("losses", "holds"), [
+    ({0.3: 0.0, 0.4: None, 0.5: 0.02}, True), ({0.3: 0.0, 0.4: 0.01, 0.5: None}, False), ({0.3: 0.0}, None),
+])  # fmt: skip
+def test_failing_above_a_rate_means_at_every_rate_above(losses, holds):
+    assert fails_above(0.3)({"run": sweep(losses)}).holds is holds
+
+
+def test_the_best_rate_is_that_of_the_lowest_loss():
+    losses = {0.003: 0.5, 0.005: 0.3, 0.01: None}
+    assert best_at(0.005)({"run": sweep(losses)}).holds
+    assert best_at(0.003)({"run": sweep(losses)}).holds is False
+    assert best_at(0.2)({"run": sweep(losses)}).holds is None
+
+
+def test_rises_are_the_mean_upward_moves_in_decibels():
+    record = worlds.record(100)
+    loss = np.array([1.0, 0.1, 1.0, 0.1, 0.01], np.float32)
+    columns = {"step": np.arange(5), "train_loss": loss, "psnr": -10 * np.log10(loss)}
+    record = dataclasses.replace(record, columns=columns, num_steps=4)
+    assert rises(record) == pytest.approx(10 / 4)
+    assert rises(record, "psnr") == pytest.approx(10 / 4)
+    assert rises(record, first=0.5) == 0
+    assert rises(record, last=2) == pytest.approx(10 / 2)
+
+
+@pytest.mark.parametrize(("restless", "holds"), [((0, None), True), ((None, None), False), ((0, 0), False)])
+def test_oscillation_asks_for_a_restless_sgdl_and_a_calm_mgdl(restless, holds):
+    sgdl, mgdl = ((worlds.record(100, restless_from=start),) for start in restless)
+    cells = {"SGDL": cell(1.0, records=sgdl), "MGDL": cell(1.0, records=mgdl)}
+    assert oscillation("train_loss")(cells).holds is holds
+
+
+def test_a_rule_that_cannot_tell_is_not_comparable():
+    claim = Claim("id", "Table 1", "s.", "t", (Need("run", "kind", {}),), lambda cells: Finding(None, "why", {}))
+    verdict = judge(claim, cell(1.0))
+    assert (verdict.status, verdict.sentence) == (Status.NOT_COMPARABLE, "why")
+
+
+# ---- the command ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def store(tmp_path):
+    results = Store(tmp_path / "runs")
+    for saved in worlds.world(True, ["theory", "convex"]):
+        results.save(saved.job, saved.result, {"seconds": 1.0})
+    return results
+
+
+def test_the_ledger_is_printed_plainly_and_as_json(store):
+    plain = CliRunner().invoke(app, ["claims", str(store.path), "--item", "theorem"])
+    assert plain.exit_code == 0
+    assert plain.output.splitlines()[-1] == "6 holds, 0 does not hold, 0 not comparable, 0 not run: 6 claims"
+    told = json.loads(CliRunner().invoke(app, ["claims", str(store.path), "--json"]).output)
+    assert len(told) == len(claims())
+    assert {entry["status"] for entry in told} == {"holds", "not run"}
+    assert next(entry for entry in told if entry["id"] == "theorem/1")["keys"] == [
+        saved.job.key for saved in worlds.world(True, ["theory"])[:1]
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [(["--status", "true"], "--status must be one of"), (["--item", "tabel"], "no claim's name begins with 'tabel'")],
+)
+def test_wrong_filters_are_one_line(store, arguments, message):
+    outcome = CliRunner().invoke(app, ["claims", str(store.path), *arguments])
+    assert isinstance(outcome.exception, ValueError)
+    assert message in str(outcome.exception)
+
+
+def test_a_store_that_is_not_there_is_one_line(tmp_path):
+    outcome = CliRunner().invoke(app, ["claims", str(tmp_path / "none")])
+    assert isinstance(outcome.exception, ValueError)
+    assert "there is no store at" in str(outcome.exception)
