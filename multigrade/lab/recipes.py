@@ -180,7 +180,7 @@ CONFIGS: dict[str, dict[str, Config]] = {
     "denoising spectrum": {
         "paper": DenoisingSpectrum(),
         "fast": DenoisingSpectrum(epochs=10_000, spectrum_every=1000),
-        "quick": DenoisingSpectrum(size=16, epochs=200, spectrum_every=100),
+        "quick": DenoisingSpectrum(size=16, epochs=200, spectrum_every=200, num_eigenvalues=6),
     },
     "theory": {"paper": Theory(), "fast": Theory(), "quick": Theory(points=32, epochs=1000)},
     "convex": {"paper": Convex(), "fast": Convex(), "quick": Convex(points=16, epochs=2000)},

@@ -152,7 +152,7 @@ def theory(settings, is_right) -> Result:
     descent = {"rate": 0.1, "alpha": 10.0, "limit": 0.2, "is_stable": True, "rises": 0 if is_right else 1,
                "first_gradient": 1.0, "last_gradient": 0.1, "outside_rises": 3}  # fmt: skip
     linearised = {"tau": 0.9, "is_contraction": True, "largest_distance": 1.0, "last_distance": error,
-                  "linearised_moved": error, "tau_without_penalty": 0.9 if is_right else 1.1}  # fmt: skip
+                  "linearised_late_change": error, "tau_without_penalty": 0.9 if is_right else 1.1}  # fmt: skip
     return Result(descent if settings["theorem"] in (1, 2) else linearised)
 
 

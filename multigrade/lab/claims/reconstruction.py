@@ -25,6 +25,7 @@ FIGURES = {
 RECORDED = {("denoise", "butterfly", 10), ("deblur", "butterfly", 3)}
 RATE_NOTE = "The paper does not record its learning rate for this image; ours is 1e-3, the authors' default."
 SEARCH_NOTE = "The paper chose rate, beta and lambda for each cell by ground truth"
+NO_SHOTS = "no predictions at those iterations: the run ended before, or it is not the paper's training"
 WALNUT_NOTE = "The paper's Walnut is not to be had: whatever is run under its name is another picture."
 
 
@@ -112,7 +113,7 @@ def _unstable_shots(cells: Cells) -> Finding:
     rise = restlessness(cell, first=0.5)
     numbers = {"rises (dB per record)": rise, **numbers}
     if len(shots) < 2:
-        return Finding(None, "the run ended before the iterations of the figure", numbers)
+        return Finding(None, NO_SHOTS, numbers)
     is_falling = any(after < before for before, after in itertools.pairwise(shots))
     told = f"the loss rises by {rise:.3f} dB per record; PSNRs {_list(shots)}"
     return Finding(rise >= OSCILLATES and is_falling, told, numbers)
@@ -121,7 +122,7 @@ def _unstable_shots(cells: Cells) -> Finding:
 def _steady_shots(cells: Cells) -> Finding:
     shots, numbers = _shots(cells)
     if len(shots) < 2:
-        return Finding(None, "the run ended before the iterations of the figure", numbers)
+        return Finding(None, NO_SHOTS, numbers)
     holds = all(after >= before - STEADY for before, after in itertools.pairwise(shots))
     return Finding(holds, f"PSNRs {_list(shots)}", numbers)
 

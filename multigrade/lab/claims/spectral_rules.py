@@ -92,7 +92,7 @@ def nearly_inside(cells: Cells) -> Finding:
     found = eigenvalues(cell, "smallest")
     if not len(found):
         return _unseen()
-    share, lowest = float(np.mean(np.abs(found) < 1)), float(np.nanmin(found))
+    share, lowest = float(np.mean(np.abs(found[~np.isnan(found)]) < 1)), float(np.nanmin(found))
     return Finding(share >= NEARLY_ALL, f"{share:.1%} inside, lowest {lowest:.3f}", {"share": share, "lowest": lowest})
 
 

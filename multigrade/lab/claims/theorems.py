@@ -26,7 +26,7 @@ def claims() -> Iterator[Claim]:
     )  # fmt: skip
     yield Claim(
         "theorem/4", "Theorem 4", "If tau < 1, the linearised iteration converges.",
-        f"as many steps again move it by less than {TOGETHER:g} of its largest distance from descent",
+        f"its loss, whose only minimum it approaches, changes by less than {TOGETHER:g} in the second half",
         (Need("theorem 4", "theory", {"theorem": 4}),), _converges, SIZE_NOTE, any_size=True,
     )  # fmt: skip
     yield Claim(
@@ -77,9 +77,9 @@ def _same_optimum(cells: Cells) -> Finding:
 
 def _converges(cells: Cells) -> Finding:
     found = _metrics(cells)
-    holds = found["is_contraction"] and found["linearised_moved"] <= TOGETHER * found["largest_distance"]
-    told = f"tau {found['tau']:.3f}; moved by {found['linearised_moved']:.1e} more"
-    return Finding(holds, told, {name: found[name] for name in ("tau", "linearised_moved", "largest_distance")})
+    holds = found["is_contraction"] and found["linearised_late_change"] <= TOGETHER
+    told = f"tau {found['tau']:.3f}; its loss changes by {found['linearised_late_change']:.1e}"
+    return Finding(holds, told, {name: found[name] for name in ("tau", "linearised_late_change")})
 
 
 def _meet(cells: Cells) -> Finding:

@@ -14,7 +14,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import Partial
 
-from ...curvature.products import double_precision
 from ...curvature.spectrum import sharpness
 from ...curvature.stability import check_learning_rate, linearised_descent
 from ...networks import Network
@@ -74,7 +73,7 @@ def _descent(loss: Partial, params, settings) -> tuple[dict, dict]:
         rate /= 2
     else:
         raise ValueError(f"no rate down to {rate:g} stays within half of 2 / alpha along its path")
-    wild, _, _ = _path(loss, params, OUTSIDE * check.limit, NUM_LOOKS * 10)
+    wild, _, _ = _path(loss, params, OUTSIDE * check.limit, settings["epochs"])
     metrics = {
         "rate": rate, "alpha": check.alpha, "limit": check.limit, "is_stable": check.is_stable,
         "rises": _rises(losses), "first_loss": float(losses[0]), "last_loss": float(losses[-1]),
@@ -97,27 +96,22 @@ def _path(loss, params, rate: float, num_steps: int):
 
 def _rises(losses: np.ndarray) -> int:
     """Steps at which the loss rose by more than rounding, or was no number any more."""
-    return int(np.count_nonzero(~(np.diff(losses) <= 1e-12 * losses[:-1])))
+    with np.errstate(invalid="ignore", over="ignore"):
+        return int(np.count_nonzero(~(np.diff(losses) <= 1e-12 * losses[:-1])))
 
 
 def _linearised(loss: Partial, params, settings) -> tuple[dict, dict]:
-    """W^k and its linearisation V^k side by side on the penalised loss, and where V is after as many steps again."""
+    """W^k and its linearisation V^k side by side on the penalised loss."""
     convex_loss = Partial(penalised, loss)
-    with double_precision():
-        rate = 1 / sharpness(convex_loss, params)
-    num_steps = settings["epochs"] // 2
-    half, whole = (linearised_descent(convex_loss, params, rate, k * num_steps) for k in (1, 2))
-    _, _, points = _path(convex_loss, params, rate, 2 * num_steps)
+    rate = 1 / sharpness(convex_loss, params)
+    path = linearised_descent(convex_loss, params, rate, settings["epochs"])
+    _, _, points = _path(convex_loss, params, rate, settings["epochs"])
     check, plain = check_learning_rate(convex_loss, points, rate), check_learning_rate(loss, points, rate)
+    late = path.linearised_losses[len(path.linearised_losses) // 2 :]
     metrics = {
         "rate": rate, "alpha": check.alpha, "tau": check.tau, "is_contraction": check.is_contraction,
-        "tau_without_penalty": plain.tau, "largest_distance": float(whole.distances.max()),
-        "last_distance": float(whole.distances[-1]), "last_step": float(whole.step_norms[-1]),
-        "linearised_moved": _distance(half.linearised, whole.linearised),
+        "tau_without_penalty": plain.tau, "largest_distance": float(path.distances.max()),
+        "last_distance": float(path.distances[-1]), "last_step": float(path.step_norms[-1]),
+        "linearised_late_change": float(np.ptp(late) / late[-1]),
     }  # fmt: skip
-    return metrics, {"distances": whole.distances, "losses": whole.losses, "linearised_losses": whole.linearised_losses}
-
-
-def _distance(a, b) -> float:
-    squares = jax.tree.map(lambda x, y: float(np.sum((x - y) ** 2)), a, b)
-    return sum(jax.tree.leaves(squares)) ** 0.5
+    return metrics, {"distances": path.distances, "losses": path.losses, "linearised_losses": path.linearised_losses}
