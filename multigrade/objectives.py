@@ -44,25 +44,35 @@ class LeastSquares:
         return ()
 
     def __call__(self, params, auxiliary: tuple[()], data: Rows) -> tuple[Array, tuple[()]]:
-        loss = over_blocks(lambda block: self._sum(params, block), data, self._rows_per_block(params))
-        return loss / _total(data) + self._penalty(params), auxiliary
+        return self.sum(params, data) / _total(data) + self.penalty(params), auxiliary
 
     def value_and_grad(self, params, auxiliary: tuple[()], data: Rows):
+        loss, gradient = jax.tree.map(lambda a: a / _total(data), self.sum_and_grad(params, data))
+        return self.add_penalty(loss, gradient, params, auxiliary)
+
+    def sum(self, params, data: Rows) -> Array:
+        """1/2 sum_n w_n ||y_n - N(Theta; x_n)||^2."""
+        return over_blocks(lambda block: self._sum(params, block), data, self._rows_per_block(params))
+
+    def sum_and_grad(self, params, data: Rows):
         block_gradient = jax.value_and_grad(self._sum)
-        sums = over_blocks(lambda block: block_gradient(params, block), data, self._rows_per_block(params))
-        loss, gradient = jax.tree.map(lambda a: a / _total(data), sums)
+        return over_blocks(lambda block: block_gradient(params, block), data, self._rows_per_block(params))
+
+    def penalty(self, params) -> Array | float:
+        """decay/2 sum_j ||W_j||^2."""
+        weights = [leaf for leaf in jax.tree.leaves(params) if leaf.ndim == 2]
+        return 0.5 * self.decay * sum(jnp.sum(w**2) for w in weights) if self.decay else 0.0
+
+    def add_penalty(self, loss: Array, gradient, params, auxiliary: tuple[()]):
+        """What ``value_and_grad`` returns, from the mean over the rows and its gradient."""
         if self.decay:
-            penalty, slope = jax.value_and_grad(self._penalty)(params)
+            penalty, slope = jax.value_and_grad(self.penalty)(params)
             loss, gradient = loss + penalty, jax.tree.map(jnp.add, gradient, slope)
         return (loss, auxiliary), gradient
 
     def _sum(self, params, block: Rows) -> Array:
         squares = jnp.square(block.targets - self.network(params, block.inputs))
         return 0.5 * jnp.sum(squares if block.weights is None else block.weights[:, None] * squares)
-
-    def _penalty(self, params) -> Array | float:
-        weights = [leaf for leaf in jax.tree.leaves(params) if leaf.ndim == 2]
-        return 0.5 * self.decay * sum(jnp.sum(w**2) for w in weights) if self.decay else 0.0
 
     def _rows_per_block(self, params) -> int | None:
         num_weights = sum(leaf.size for leaf in jax.tree.leaves(params))

@@ -26,6 +26,7 @@ from ..objectives import LeastSquares, Rows
 from ..sampling import FullBatch, RandomRows
 from ..structures import Structure
 from .checkpoint import Checkpoint, describe, fingerprint
+from .devices import Spread, spread_over
 from .loop import minimise
 from .observers import Observer
 from .record import Outcome, RunRecord
@@ -69,12 +70,14 @@ class GradeProblem(NamedTuple):
     finish: Callable = lambda params: params
 
 
-def standardised(features: Array, *others: Array) -> tuple[list[Array], Callable]:
+def standardised(features: Array, *others: Array, num_rows: int | None = None) -> tuple[list[Array], Callable]:
     """Features with mean 0 and deviation 1, ``others`` treated alike, and the ``finish`` that undoes it in a network.
 
-    z = (x - m) / s, so z W + b = x (W / s) + (b - (m / s) W): the saved model is a plain MultiGrade.
+    z = (x - m) / s, so z W + b = x (W / s) + (b - (m / s) W): the saved model is a plain MultiGrade. Only the first
+    ``num_rows`` count, if given.
     """
-    mean, deviation = jnp.mean(features, axis=0), jnp.std(features, axis=0)
+    counted = features[:num_rows]
+    mean, deviation = jnp.mean(counted, axis=0), jnp.std(counted, axis=0)
     deviation = jnp.where(deviation > 1e-6, deviation, 1)
 
     def absorb(params):
@@ -184,6 +187,7 @@ class _Regression:
     decay: float
     residual_scaling: bool
     standardise_features: bool
+    spread: Spread | None = None
 
     def problem(self, network: AnyNetwork, index: int) -> GradeProblem:
         left, held = self.left, self.held_out
@@ -191,15 +195,17 @@ class _Regression:
         start = finish = GradeProblem._field_defaults["start"]
         if self.standardise_features and index:
             others = (held.features,) if held else ()
-            (features, *others), finish = standardised(left.features, *others)
+            num_rows = self.spread.num_rows if self.spread else None
+            (features, *others), finish = standardised(left.features, *others, num_rows=num_rows)
             left, start = left._replace(features=features), zero_output
             held = held and held._replace(features=others[0])
         metrics = {
             name: Partial(_metric, Partial(metric), network, scale, left, self.targets)
             for name, metric in self.metrics.items()
         }
+        objective = LeastSquares(network, self.decay)
         return GradeProblem(
-            LeastSquares(network, self.decay),
+            self.spread.objective(objective) if self.spread else objective,
             Rows(left.features, left.residual / scale, left.weights),
             scale,
             scale**2,
@@ -240,6 +246,7 @@ def fit_grades(
     records: Sequence[RunRecord] = (),
     checkpoint: str | os.PathLike | None = None,
     checkpoint_every: float = 30.0,
+    devices: int | Sequence[Any] | None = None,
 ) -> Fit:
     """Fit the grades of ``structure`` one after the other to targets (N, s) at inputs (N, d), by least squares.
 
@@ -250,7 +257,8 @@ def fit_grades(
     output; the shift and scale are absorbed into their weights afterwards. ``metrics`` are functions of (prediction
     of all grades so far, targets) on the training data. A given ``model`` (with its ``records``) is continued: its
     grades are kept as they are and must be the first ones of ``structure``. ``checkpoint`` is a file to resume from,
-    if it is there, and to write to every ``checkpoint_every`` seconds; it stays when the fit is done.
+    if it is there, and to write to every ``checkpoint_every`` seconds; it stays when the fit is done. ``devices`` is
+    how many devices of JAX to share the rows out over, or which; the result is that of one up to rounding.
 
     A grade that diverges or meets the time limit is the last one.
     """
@@ -259,9 +267,17 @@ def fit_grades(
     left = _checked_rows("inputs", "targets", structure, inputs, targets, sample_weight)
     names = ("validation inputs", "validation targets")
     held_out = _checked_rows(*names, structure, *(*validation, None)[:3]) if validation else None
-    task = _Regression(left, held_out, left.residual, metrics or {}, decay, residual_scaling, standardise_features)
+    belongs = fingerprint(*left, *(held_out or ()))
+    spread = None if devices is None else spread_over(devices, len(left.features))
+    if spread is not None:
+        weights = jnp.ones(spread.num_rows) if left.weights is None else left.weights
+        left = spread.place(left._replace(weights=weights))
+    measures = {name: spread.metric(metric) if spread else metric for name, metric in (metrics or {}).items()}
+    switches = residual_scaling, standardise_features
+    task = _Regression(left, held_out, left.residual, measures, decay, *switches, spread)
     settings = {
-        "data": fingerprint(*left, *(held_out or ())),
+        "data": belongs,
+        "devices": spread.mesh.size if spread else None,
         "batch_size": batch_size,
         "decay": decay,
         "residual_scaling": residual_scaling,
@@ -289,7 +305,7 @@ def fit_grades(
         model=model,
         records=records,
         checkpoint=make_checkpoint(checkpoint, checkpoint_every, structure, steps, observers, {**settings, **options}),
-        sampler=RandomRows(batch_size) if batch_size else FullBatch(),
+        sampler=RandomRows(batch_size, spread.num_rows if spread else None) if batch_size else FullBatch(),
         observers=observers,
         **options,
     )

@@ -1,0 +1,112 @@
+"""One fit over several devices: each holds a share of the rows, all hold the parameters.
+
+    L(Theta) = (sum over devices of their rows' w_n 1/2 ||y_n - N(Theta; x_n)||^2) / (sum over devices of w_n)
+
+and likewise its gradient: one sum over the devices (psum) per step. Rows are filled up to a multiple of the number of
+devices with rows of weight 0. The result is that of one device up to rounding, random batches included: the same rows
+are drawn. ``fit_grades(..., devices=4)`` uses this; on a CPU, XLA_FLAGS=--xla_force_host_platform_device_count=4 makes
+four devices of one.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from jax.tree_util import Partial
+
+from ..objectives import LeastSquares, Rows
+
+AXIS = "rows"
+
+
+@jax.tree_util.register_static
+@dataclasses.dataclass(frozen=True)
+class Spread:
+    """Where ``num_rows`` rows live: shared out over the devices of a mesh with the axis "rows"."""
+
+    mesh: Mesh
+    num_rows: int
+
+    def place(self, rows):
+        """Every array of a pytree shared out by its first axis, filled up with zeros."""
+        sharding = NamedSharding(self.mesh, PartitionSpec(AXIS))
+        return jax.tree.map(lambda leaf: jax.device_put(filled(leaf, self.mesh.size), sharding), rows)
+
+    def objective(self, objective: LeastSquares) -> "SpreadLeastSquares":
+        return SpreadLeastSquares(objective, self.mesh)
+
+    def metric(self, metric) -> Partial:
+        """The same function of (prediction, targets), which sees the rows without those that fill up."""
+        return Partial(_trimmed, Partial(metric), self)
+
+
+def spread_over(devices: int | Sequence[Any], num_rows: int) -> Spread:
+    """The first so many devices, or these ones; ValueError if they are not there."""
+    if isinstance(devices, int):
+        present = jax.devices()
+        if not 1 <= devices <= len(present):
+            raise ValueError(
+                f"devices must be from 1 to {len(present)}, the number that JAX has here; got {devices} (on a CPU, "
+                "XLA_FLAGS=--xla_force_host_platform_device_count=N gives N of them)"
+            )
+        devices = present[:devices]
+    if not devices:
+        raise ValueError("devices must name at least one device; got none")
+    return Spread(Mesh(np.array(devices), (AXIS,)), num_rows)
+
+
+def filled(array: Array, multiple: int) -> Array:
+    """The array with rows of zeros added up to a multiple."""
+    missing = -len(array) % multiple
+    return jnp.pad(array, [(0, missing), *[(0, 0)] * (array.ndim - 1)]) if missing else array
+
+
+def _trimmed(metric, spread: Spread, prediction: Array, targets: Array) -> Array:
+    return metric(prediction[: spread.num_rows], targets[: spread.num_rows])
+
+
+class _Sums(NamedTuple):
+    of_rows: Any  # a sum over rows, or a pytree of them
+    weight: Array
+
+
+@jax.tree_util.register_static
+@dataclasses.dataclass(frozen=True)
+class SpreadLeastSquares:
+    """``objective``, each device of the mesh summing over its share of the rows it is given."""
+
+    objective: LeastSquares
+    mesh: Mesh
+
+    def init(self, params, data: Rows) -> tuple[()]:
+        return ()
+
+    def __call__(self, params, auxiliary: tuple[()], data: Rows) -> tuple[Array, tuple[()]]:
+        sums = self._over_devices(self.objective.sum, params, data)
+        return sums.of_rows / sums.weight + self.objective.penalty(params), auxiliary
+
+    def value_and_grad(self, params, auxiliary: tuple[()], data: Rows):
+        sums = self._over_devices(self.objective.sum_and_grad, params, data)
+        loss, gradient = jax.tree.map(lambda total: total / sums.weight, sums.of_rows)
+        return self.objective.add_penalty(loss, gradient, params, auxiliary)
+
+    def _over_devices(self, function, params, data: Rows) -> _Sums:
+        if data.weights is None:
+            data = data._replace(weights=jnp.ones(len(data.targets), data.targets.dtype))
+        data = jax.tree.map(lambda leaf: filled(leaf, self.mesh.size), data)
+
+        @partial(
+            jax.shard_map, mesh=self.mesh, in_specs=(PartitionSpec(), PartitionSpec(AXIS)), out_specs=PartitionSpec()
+        )
+        def summed(params, share: Rows) -> _Sums:
+            # Each device differentiates its own share; without this JAX would sum the gradients of its own accord.
+            own = jax.tree.map(lambda leaf: jax.lax.pcast(leaf, AXIS, to="varying"), params)
+            return jax.lax.psum(_Sums(function(own, share), jnp.sum(share.weights)), AXIS)
+
+        return summed(params, data)
