@@ -1,6 +1,7 @@
 """``multigrade reproduce``: the paper's tables and figures as jobs, run here or on a cluster, results in a store."""
 
 import os
+from collections import Counter
 from pathlib import Path
 from typing import Annotated
 
@@ -108,8 +109,17 @@ def _run(jobs, store: Path, experiment, executor: str, workers: int | None, quie
     counts = {status: sum(r.status == status for r in reports) for status in ("finished", "kept", "failed")}
     if not quiet:
         print(", ".join(f"{number} {status}" for status, number in counts.items()) + f"; results in {store}")
+        _print_ledger(results, store)
     failed = [report for report in reports if report.status == "failed"]
     for report in failed:
         typer.echo(f"failed: {report.job.item}, {report.job.label}: {report.sentence}", err=True)
     if failed:
         raise typer.Exit(1)
+
+
+def _print_ledger(results, store: Path) -> None:
+    from ..lab.claims import verdicts
+
+    counts = Counter(str(verdict.status) for verdict in verdicts(list(results.all())))
+    found = ", ".join(f"{number} {status}" for status, number in counts.items())
+    print(f"claims of the paper: {found}; see multigrade claims {store}")
