@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 from typer.core import TyperGroup
 
-from .commands import claims, demo, image, info, reproduce, runs, spectrum, table
+from .commands import claims, demo, image, info, report, reproduce, runs, spectrum, table
 from .version import __version__
 
 
@@ -37,6 +37,7 @@ for task in (image.regress, image.denoise, image.deblur, image.inpaint, image.up
 app.command("reproduce")(reproduce.reproduce)
 app.command("runs")(runs.runs)
 app.command("claims")(claims.claims)
+app.command("report")(report.report)
 app.command("info")(info.info)
 
 

@@ -1,0 +1,133 @@
+"""Figures of gradient descent: learning rates, eigenvalues along training, predictions of synthetic data."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..lab import catalogue
+from ..lab.claims.reconstruction import title
+from .blocks import Block, firsts, method_lines, select, variants
+from .charts import Chart, Line, spectrum_chart
+from .gather import Cell
+from .reconstructions import plates
+
+# ---- learning rates ----------------------------------------------------------------------------------------------
+
+
+def rates(cells: Sequence[Cell], config: str, methods: Sequence[str]) -> list[Block]:
+    found = [cell for cell in select(cells, config=config) if cell.settings["method"] in methods]
+    blocks = []
+    for group in variants(found):
+        charts = [
+            _rate_chart(f"Setting {number}", part, methods, "train_loss", "training loss")
+            for number in (1, 2)
+            if (part := select(group, setting=number))
+        ]
+        blocks.append(Block("", "Training loss at each rate", tuple(group), tuple(charts)))
+    return blocks
+
+
+def image_rates(cells: Sequence[Cell]) -> list[Block]:
+    blocks = []
+    for group in variants(select(cells, config="image sweep")):
+        charts = [
+            _rate_chart(title(image), part, ("SGDL", "MGDL"), "test_psnr", "testing PSNR (dB)")
+            for image in catalogue.SWEEP_IMAGES
+            if (part := select(group, image=image))
+        ]
+        blocks.append(Block("", "Testing PSNR at each rate", tuple(group), tuple(charts)))
+    return blocks
+
+
+def _rate_chart(name: str, cells: list[Cell], methods: Sequence[str], metric: str, label: str) -> Chart:
+    lines, lost = [], []
+    for method in methods:
+        runs = select(cells, method=method)
+        rates = sorted({cell.settings["learning_rate"] for cell in runs})
+        values = [_at_rate(select(runs, learning_rate=rate), metric) for rate in rates]
+        if rates:
+            y = np.array([np.nan if value is None else value for value in values])
+            lines.append(Line(method, method.lower(), np.array(rates), y, has_markers=True))
+        lost += [
+            (rate, method.lower(), f"{method} at {rate:g}: diverged, no number")
+            for rate, value in zip(rates, values, strict=True)
+            if value is None
+        ]
+    levels = ()
+    if metric == "test_psnr" and (constant := cells[0].metrics.get("constant_psnr")) is not None:
+        levels = ((constant, f"constant image {constant:.2f} dB"),)
+    return Chart(
+        name, "learning rate η", label, tuple(lines), log_x=True, log_y=metric == "train_loss", lost=tuple(lost),
+        levels=levels,
+    )  # fmt: skip
+
+
+def _at_rate(runs: Sequence[Cell], metric: str) -> float | None:
+    """The mean over seeds; None where one diverged."""
+    values = [cell.metrics.get(metric) for cell in runs]
+    if any(value is None or cell.metrics.get("is_diverged") for value, cell in zip(values, runs, strict=True)):
+        return None
+    return float(np.mean([value for value in values if value is not None]))
+
+
+# ---- spectra and predictions -------------------------------------------------------------------------------------
+
+
+def spectra(cells: Sequence[Cell], config: str, methods: Sequence[str], **where: Any) -> list[Block]:
+    found = [cell for cell in select(cells, config=config, **where) if cell.settings["method"] in methods]
+    return [_spectrum_block(group) for group in variants(found)]
+
+
+def image_spectra(cells: Sequence[Cell], image: str) -> list[Block]:
+    return spectra(cells, "image spectrum", ("SGDL", "MGDL"), image=image)
+
+
+def denoising_spectra(cells: Sequence[Cell], image: str, noise: int) -> list[Block]:
+    return spectra(cells, "denoising spectrum", ("SGDL", "MGDL"), image=image, noise=noise)
+
+
+def _spectrum_block(group: list[Cell]) -> Block:
+    runs = firsts(group)
+    charts = []
+    for cell in runs:
+        heading = f"{cell.settings['method']}, η = {cell.settings['learning_rate']:g}"
+        chart = spectrum_chart(cell.saved.result.records, heading)
+        charts += [chart] if chart else []
+    lines, grades, lost = method_lines(runs, "train_loss")
+    charts.append(
+        Chart("Training loss", "epochs, grade after grade", "training loss", lines, log_y=True, grades=grades,
+              lost=lost)
+    )  # fmt: skip
+    pictures = plates(runs, []) if "image" in runs[0].settings else ()
+    return Block("", "Eigenvalues and loss along training", tuple(runs), tuple(charts), pictures)
+
+
+def predictions(cells: Sequence[Cell], methods: Sequence[str]) -> list[Block]:
+    found = [
+        cell for cell in select(cells, config="synthetic spectrum")
+        if cell.settings["method"] in methods and "stages" in cell.saved.result.arrays
+    ]  # fmt: skip
+    blocks = []
+    for group in variants(found):
+        charts, used = [], []
+        for number in (1, 2):
+            runs = firsts(select(group, setting=number))
+            charts += [prediction_chart(cell, f"Setting {number}, {cell.settings['method']}") for cell in runs]
+            used += runs
+        blocks.append(Block("", "Target and predictions", tuple(used), tuple(charts)))
+    return blocks
+
+
+def prediction_chart(cell: Cell, name: str) -> Chart:
+    arrays = cell.saved.result.arrays
+    stages = arrays["stages"]
+    lines = [Line("target", "target", arrays["x"], arrays["target"])]
+    lines += [
+        Line(f"grades 1 to {k + 1}" if k else "grade 1", f"grade{k + 1}", arrays["x"], stage)
+        for k, stage in enumerate(stages[:-1])
+    ]
+    method = cell.settings["method"]
+    lines.append(Line(f"{method}, all grades" if len(stages) > 1 else method, method.lower(), arrays["x"], stages[-1]))
+    loss = cell.metrics.get("test_loss")
+    return Chart(name if loss is None else f"{name}: test loss {loss:.2g}", "x", "g(x)", tuple(lines))

@@ -1,0 +1,83 @@
+"""Where a number comes from: what its run departs from the paper in, and the command that makes it again."""
+
+import dataclasses
+import shlex
+
+from ..lab import catalogue, recipes
+from ..lab.claims.ledger import RECIPES
+from ..lab.job import Job
+
+WORDS = {"size": "shrunk to {} pixels", "epochs": "{} epochs", "points": "{} points"}
+
+
+def recipe(job: Job) -> str:
+    """The recipe a job was made by; simple methods have none and go with any."""
+    return job.settings.get("recipe", "")
+
+
+def rank(job: Job) -> tuple:
+    """Smaller is nearer to the paper."""
+    name = recipe(job)
+    changed = job.settings.get("changed", [])
+    return RECIPES.index(name) if name in RECIPES else len(RECIPES), bool(job.settings.get("stand_in")), len(changed)
+
+
+def variant(job: Job) -> tuple:
+    """What runs must share to be drawn together: recipe, changed settings with their values, stand-in or not."""
+    settings = job.settings
+    changed = tuple((name, str(settings.get(name))) for name in settings.get("changed", []))
+    return recipe(job), changed, bool(settings.get("stand_in"))
+
+
+def marks(job: Job) -> list[str]:
+    """Short words for all that keeps a run from being the paper's: "quick", "stand-in", "shrunk to 32 pixels"."""
+    settings, found = job.settings, []
+    if recipe(job) and recipe(job) != "paper":
+        found.append(recipe(job))
+    if settings.get("stand_in"):
+        found.append("stand-in picture")
+    for name in settings.get("changed", []):
+        if settings.get(name) is not None and name in WORDS:
+            value = settings[name]
+            found.append(WORDS[name].format(f"{value:,}" if isinstance(value, int) else value))
+    return found
+
+
+def is_comparable(job: Job) -> bool:
+    """Whether a number of this run may be held against the paper's: the same picture, whole, and not a smoke test."""
+    return recipe(job) != "quick" and not job.settings.get("stand_in") and not job.settings.get("size")
+
+
+def command(job: Job) -> str:
+    """The line to type: the job's item, recipe and changed settings, and its key, so that nothing else is run."""
+    if job.item not in catalogue.ITEMS or "config" not in job.settings:
+        return f"multigrade {job.item}"
+    parts = ["multigrade", "reproduce", job.item]
+    name, seed = recipe(job) or _baseline_recipe(job), job.settings.get("seed", 0)
+    parts += ["--recipe", name]
+    for field, value in _overrides(job, name).items():
+        parts += ["--set", f"{field}={value}"]
+    parts += ["--seeds", str(seed + 1)] if seed else []
+    parts += ["--images", "IMAGES"] if job.settings.get("stand_in") is False else []
+    return shlex.join([*parts, "--only", job.key])
+
+
+def _baseline_recipe(job: Job) -> str:
+    """Simple methods know no recipe: the one whose size is theirs."""
+    quick = dataclasses.asdict(recipes.CONFIGS["baseline"]["quick"])
+    return "quick" if job.settings.get("size") == quick["size"] else "fast"
+
+
+def _overrides(job: Job, name: str) -> dict[str, str]:
+    settings, kind = job.settings, job.settings["config"]
+    default, paper = recipes.config(kind, name), recipes.CONFIGS[kind]["paper"]
+    found = {}
+    for field in dataclasses.fields(default):
+        # What is not listed as changed has the paper's value: the settings may hold what a cell made of None.
+        value = settings[field.name] if field.name in settings.get("changed", []) else getattr(paper, field.name, None)
+        if field.name == "rates":
+            is_there = settings["learning_rate"] in getattr(default, "rates")  # noqa: B009
+            found |= {} if is_there else {"rates": repr(settings["learning_rate"])}
+        elif value is not None and value != getattr(default, field.name):
+            found[field.name] = repr(value)
+    return found

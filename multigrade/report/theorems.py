@@ -1,0 +1,92 @@
+"""Charts of the theorems: descent inside and outside its rate, the linearised iteration, a grade's convex optimum."""
+# ruff: noqa: RUF001  (signs that readers see)
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from .blocks import Block, Figure, select, variants
+from .charts import Chart, Line, thin
+from .gather import Cell
+
+TITLES = {
+    1: "Theorem 1: descent of one network at a rate in (0, 2/α)",
+    2: "Theorem 2: descent of a grade at a rate in (0, 2/α)",
+    4: "Theorem 4: the linearised iteration converges",
+    5: "Theorem 5: descent and its linearisation meet",
+}
+
+
+def theorems(cells: Sequence[Cell]) -> list[Figure]:
+    theory, convex = select(cells, kind="theory"), select(cells, kind="convex")
+    return [
+        Figure("theory", "Theorems 1, 2, 4 and 5", "theorems", "Measured on small smooth networks in float64.",
+               "theory", tuple(_theory(theory))),
+        Figure("convex", "Theorem 3", "theorems",
+               "A two-layer ReLU grade as a convex program, and gradient descent on the same objective.", "convex",
+               tuple(_convex(convex))),
+    ]  # fmt: skip
+
+
+def _theory(cells: Sequence[Cell]) -> list[Block]:
+    blocks = []
+    for index, group in enumerate(variants(cells)):
+        ordered = sorted(group, key=lambda cell: cell.settings["theorem"])
+        charts = [_descent(cell) if cell.settings["theorem"] < 3 else _linearised(cell) for cell in ordered]
+        blocks.append(Block(f"theory-{index + 1}", "Losses and distances", tuple(ordered), tuple(charts)))
+    return blocks
+
+
+def _line(name: str, role: str, values: np.ndarray) -> Line:
+    return Line(name, role, *thin(np.arange(len(values)), values))
+
+
+def _descent(cell: Cell) -> Chart:
+    arrays, metrics = cell.saved.result.arrays, cell.metrics
+    share = metrics["rate"] / metrics["limit"]
+    lines = (
+        _line(f"at {share:.2g} of 2/α", "mgdl", arrays["losses"]),
+        _line("at 2.5 times 2/α", "sgdl", _finite(arrays["outside_losses"])),
+    )
+    return Chart(TITLES[cell.settings["theorem"]], "steps", "loss", lines, log_y=True)
+
+
+def _finite(values: np.ndarray) -> np.ndarray:
+    """Losses beyond any axis, and those that are no numbers, as gaps."""
+    return np.where(np.isfinite(values) & (np.abs(values) < 1e12), values, np.nan)
+
+
+def _linearised(cell: Cell) -> Chart:
+    distances = cell.saved.result.arrays["distances"]
+    lines = (_line("distance of descent and its linearisation", "mgdl", np.where(distances > 0, distances, np.nan)),)
+    return Chart(TITLES[cell.settings["theorem"]], "steps", "distance", lines, log_y=True)
+
+
+def _convex(cells: Sequence[Cell]) -> list[Block]:
+    blocks = []
+    for group in variants(cells):
+        charts = []
+        ordered = sorted(group, key=lambda cell: cell.settings["setting"])
+        for cell in ordered:
+            charts += [_fit(cell), _objective(cell)]
+        blocks.append(Block(f"convex-{len(blocks) + 1}", "Fit and objective", tuple(ordered), tuple(charts)))
+    return blocks
+
+
+def _fit(cell: Cell) -> Chart:
+    arrays = cell.saved.result.arrays
+    lines = (
+        Line("targets", "target", arrays["points"], arrays["targets"], has_markers=True),
+        Line("convex optimum", "mgdl", arrays["grid"], arrays["optimum"]),
+        Line("gradient descent", "sgdl", arrays["grid"], arrays["descent"]),
+    )
+    neurons = cell.metrics["neurons"]
+    return Chart(f"Setting {cell.settings['setting']}: {neurons} neurons at the optimum", "x", "g(x)", lines)
+
+
+def _objective(cell: Cell) -> Chart:
+    (record,), optimum = cell.saved.result.records, cell.metrics["objective"]
+    lines = (Line("gradient descent", "sgdl", *thin(record.steps, record.train_loss)),)
+    levels = ((optimum, f"global optimum {optimum:.4g}"),)
+    title = f"Setting {cell.settings['setting']}: objective, gap of the certificate {cell.metrics['gap']:.1e}"
+    return Chart(title, "steps", "objective", lines, log_y=True, levels=levels)
