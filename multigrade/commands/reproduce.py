@@ -24,6 +24,12 @@ def reproduce(
     seeds: Annotated[int, typer.Option(help="Repeat everything with so many seeds.")] = 1,
     ray_address: Annotated[str | None, typer.Option(help="Address of a Ray cluster; a local one if not given.")] = None,
     gpus: Annotated[float, typer.Option(help="GPUs of a job, on a Ray cluster.")] = 0,
+    only: Annotated[
+        list[str] | None, typer.Option("--only", metavar="KEY", help="Only jobs whose key begins so; see the report.")
+    ] = None,
+    report: Annotated[
+        bool, typer.Option("--report/--no-report", help="Write STORE/report.html, again and again while jobs run.")
+    ] = True,
     show: Annotated[
         bool, typer.Option("--list", help="Show the items, their jobs and an estimate of their time.")
     ] = False,
@@ -44,14 +50,25 @@ def reproduce(
         raise ValueError(f"--jobs must be at least 1; got {jobs}")
     plan = {"recipe": recipe, "images": images, "overrides": _overrides(settings or []), "seeds": seeds}
     names = items or [item.name for item in catalogue.items()]
-    expanded = catalogue.expand(names, **plan)
+    expanded = _only(catalogue.expand(names, **plan), only or [])
     if show:
         _show(names, plan, expanded, jobs or executors.default_workers(threads))
         return
     options = {"address": ray_address, "gpus": gpus} if executor == "ray" else {}
     if executor != "ray" and (ray_address is not None or gpus):
         raise ValueError("--ray-address and --gpus belong to --executor ray")
-    _run(expanded, store, executors.Experiment(_experiment(), images, threads), executor, jobs, quiet, options)
+    experiment = executors.Experiment(_experiment(), images, threads)
+    _run(expanded, store, experiment, executor, jobs, quiet, report, options)
+
+
+def _only(jobs, keys: list[str]):
+    for key in keys:
+        if not any(job.key.startswith(key) for job in jobs):
+            raise ValueError(
+                f"--only: none of the {len(jobs)} jobs has a key that begins with {key!r}; items, --recipe, --set, "
+                "--seeds and --images must be those it was made with"
+            )
+    return [job for job in jobs if not keys or job.key.startswith(tuple(keys))]
 
 
 def _overrides(settings: list[str]) -> dict[str, str]:
@@ -92,7 +109,9 @@ def _show(names, plan, expanded, workers: int) -> None:
     print("Time on this machine, estimated from two short fits; runs that stop early take less.")
 
 
-def _run(jobs, store: Path, experiment, executor: str, workers: int | None, quiet: bool, options: dict) -> None:
+def _run(
+    jobs, store: Path, experiment, executor: str, workers: int | None, quiet: bool, has_page: bool, options: dict
+) -> None:
     from ..lab import costs, executors
     from ..lab.progress import Progress, Silent
     from ..lab.store import Store
@@ -101,11 +120,16 @@ def _run(jobs, store: Path, experiment, executor: str, workers: int | None, quie
     workers = workers or executors.default_workers(experiment.threads)
     cost = {job.key: costs.seconds(job) for job in jobs}
     progress = Silent() if quiet else Progress(jobs, results.path, workers=workers, cost=lambda job: cost[job.key])
-    with progress:
-        reports = executors.run_jobs(
-            jobs, results, experiment, executor=executor, workers=workers, cost=lambda job: cost[job.key],
-            progress=progress, **options,
-        )  # fmt: skip
+    if has_page:
+        progress = _with_report(progress, results, len(jobs), None if quiet else store)
+    try:
+        with progress:
+            reports = executors.run_jobs(
+                jobs, results, experiment, executor=executor, workers=workers, cost=lambda job: cost[job.key],
+                progress=progress, **options,
+            )  # fmt: skip
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt("; results are kept, run the same command again to continue") from None
     counts = {status: sum(r.status == status for r in reports) for status in ("finished", "kept", "failed")}
     if not quiet:
         print(", ".join(f"{number} {status}" for status, number in counts.items()) + f"; results in {store}")
@@ -115,6 +139,14 @@ def _run(jobs, store: Path, experiment, executor: str, workers: int | None, quie
         typer.echo(f"failed: {report.job.item}, {report.job.label}: {report.sentence}", err=True)
     if failed:
         raise typer.Exit(1)
+
+
+def _with_report(progress, results, num_jobs: int, told: Path | None):
+    from ..report.live import LivePage
+
+    if told is not None:
+        print(f"report in {told / 'report.html'}, from now on")
+    return LivePage(progress, results, results.path / "report.html", num_jobs=num_jobs)
 
 
 def _print_ledger(results, store: Path) -> None:
