@@ -4,6 +4,7 @@ with LivePage(progress, store, path, num_jobs=len(jobs)) as live:
     run_jobs(jobs, store, experiment, progress=live)
 """
 
+import sys
 import time
 from pathlib import Path
 
@@ -16,11 +17,15 @@ SHARE = 20  # and so many times as long as the last one took to write; our choic
 
 
 class LivePage:
-    """Writes the page at the start, after jobs that end, and for good at the end, unless the disk refused before."""
+    """Writes the page at the start, after jobs that end, and for good at the end.
+
+    Results matter more than their page: a disk that refuses it stops no job, and is told of at the end.
+    """
 
     def __init__(self, progress, store: Store, path: Path, *, num_jobs: int):
         self.progress, self.store, self.path, self.num_jobs = progress, store, path, num_jobs
         self.gatherer, self.done, self.due = Gatherer(), set(), 0.0
+        self.problem = ""
 
     def __enter__(self):
         self.progress.__enter__()
@@ -29,8 +34,9 @@ class LivePage:
 
     def __exit__(self, *error):
         self.progress.__exit__(*error)
-        if not isinstance(error[1], OSError):
-            self.write(is_running=False)
+        self.write(is_running=False)
+        if self.problem:
+            print(self.problem, file=sys.stderr)
 
     def started(self, job) -> None:
         self.progress.started(job)
@@ -45,6 +51,10 @@ class LivePage:
     def write(self, *, is_running: bool) -> None:
         begun = time.monotonic()
         progress = Progress(len(self.done), self.num_jobs) if is_running else None
-        write_page(self.store, self.path, gatherer=self.gatherer, progress=progress)
+        try:
+            write_page(self.store, self.path, gatherer=self.gatherer, progress=progress)
+            self.problem = ""
+        except OSError as error:
+            self.problem = f"the report {self.path} could not be written: {error.strerror or error}"
         ended = time.monotonic()
         self.due = ended + max(EVERY, SHARE * (ended - begun))
