@@ -2,6 +2,8 @@
 
 import os
 import re
+import shutil
+import subprocess
 
 import pytest
 from typer.testing import CliRunner
@@ -54,6 +56,35 @@ def test_reproduce_then_runs_then_again(tmp_path):
     again = run(*SWEEP, "--store", store)
     assert "2 finished, 2 kept, 0 failed" in again.stdout
     assert small.contents(store) == before
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A file system of 256 KB, where we may make one."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(disk)]
+    if shutil.which("mount") is None or subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("file systems cannot be mounted here")
+    yield disk
+    subprocess.run(["umount", str(disk)], check=True)
+
+
+def test_a_full_and_a_read_only_disk_are_one_line_and_lose_nothing(small_disk):
+    store, filler = small_disk / "runs", small_disk / "filler"
+    Store(store)
+    filler.write_bytes(b"0" * (190 << 10))  # room for one result or two
+    line = f"the store {store} cannot be written: No space left on device; finished results are kept"
+    assert complaint(*SWEEP, "--store", store) == line
+    assert Store(store, create=False).damaged() == {}
+    before = small.contents(store)
+    filler.unlink()
+    assert run(*SWEEP, "--store", store).exit_code == 0
+    assert before.items() <= small.contents(store).items()
+    assert len(Store(store).keys()) == 4
+    subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
+    assert f"the store {store} cannot be written: Read-only file system" in complaint(*SWEEP, "--store", store)
+    assert "4 results" in run("runs", store).stdout
 
 
 def test_removal_asks_first_and_damage_is_listed(tmp_path):
