@@ -9,13 +9,23 @@ import typer
 def report(
     store: Annotated[Path, typer.Argument(help="Folder of the results.")] = Path("runs"),
     output: Annotated[Path, typer.Option("-o", "--output", help="The page to write.")] = Path("report.html"),
+    figures: Annotated[
+        Path | None, typer.Option(help="Folder for all figures as PNG, SVG and PDF files, made if need be.")
+    ] = None,
     side: Annotated[int, typer.Option("--pixels", help="Largest side of a picture; the middle of larger ones.")] = 256,
 ) -> None:
     """One self-contained page from saved results; nothing is run: multigrade report runs -o report.html"""
     from ..lab.store import Store
+    from ..report import export, page
     from ..report.gather import Gatherer
-    from ..report.page import check_output, write_page
 
-    check_output(output)
-    write_page(Store(store, create=False), output, gatherer=Gatherer(side=side))
+    page.check_output(output)
+    if figures is not None:
+        export.check_folder(figures)
+    results = Store(store, create=False)
+    gathered = Gatherer(side=side).read(results)
+    page.save(page.build(gathered, title=page.title(results)), output)
     print(f"report written to {output}")
+    if figures is not None:
+        written = export.write_figures(gathered, figures)
+        print(f"{len(written)} figures written to {figures}")

@@ -64,7 +64,11 @@ def write_page(
 ) -> Path:
     """Write the page of a store, whole or not at all. A ``gatherer`` that is kept reads each result once only."""
     gathered = (gatherer or Gatherer()).read(store)
-    return save(build(gathered, title=f"multigrade: {store.path.name}", progress=progress), path)
+    return save(build(gathered, title=title(store), progress=progress), path)
+
+
+def title(store: Store) -> str:
+    return f"multigrade: {store.path.name}"
 
 
 def save(page: str, path: str | os.PathLike) -> Path:
