@@ -14,9 +14,8 @@ from multigrade.lab.store import Store
 from . import small
 
 # Settings 1 and 2 by SGDL and MGDL at one rate: four jobs.
-SWEEP = (
-    "reproduce lr-synthetic --recipe quick --executor inline --set epochs=100 --set rates=0.05 --set points=64".split()
-)
+SWEEP = "reproduce lr-synthetic --recipe quick --executor inline --no-report".split()
+SWEEP += "--set epochs=100 --set rates=0.05 --set points=64".split()
 
 
 @pytest.fixture(autouse=True)
