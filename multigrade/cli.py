@@ -61,12 +61,19 @@ def main() -> None:
     """Entry point: errors of use become one line on standard error and exit code 2; --debug shows where they rose."""
     try:
         app()
-    except (ValueError, TypeError, OSError) as error:
-        if "--debug" in sys.argv:
+    except (ValueError, TypeError, OSError, MemoryError, RuntimeError) as error:
+        if "--debug" in sys.argv or not (message := _one_line(error)):
             raise
-        message = " ".join(str(error).split())
         print(f"multigrade: {message}", file=sys.stderr)
         sys.exit(2)
+
+
+def _one_line(error: Exception) -> str | None:
+    """What to tell the user; None for what is our mistake and deserves a traceback."""
+    text = " ".join(str(error).split())
+    if isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in text:  # the latter is JAX's
+        return "there is not enough memory for this; fewer rows or pixels, or a smaller --width, need less"
+    return None if isinstance(error, RuntimeError) else text
 
 
 if __name__ == "__main__":

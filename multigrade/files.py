@@ -80,7 +80,8 @@ def read_arrays(path: str | os.PathLike, kind: str) -> tuple[dict[str, np.ndarra
     except (SafetensorError, OSError) as error:
         raise ValueError(f"{path} is damaged or not a multigrade {kind} ({error})") from None
     if header.get("kind") != kind or "description" not in header:
-        raise ValueError(f"{path} is not a multigrade {kind}, but {header.get('kind', 'some other file')!r}")
+        found = f"a multigrade {header['kind']}" if "kind" in header else "some other file"
+        raise ValueError(f"{path} is not a multigrade {kind}, but {found}")
     if header.get("format") != FORMAT:
         raise ValueError(f"{path} has format {header.get('format')!r}; this version of multigrade reads {FORMAT!r}")
     if header.get("digest") != _digest(arrays):

@@ -41,6 +41,8 @@ def apply_grade(grade: Grade, x: Array) -> tuple[Array, Array]:
 class MultiGrade:
     """A sum of grades. Adding a grade makes a new model that shares the earlier ones.
 
+    Examples
+    --------
     >>> import jax, numpy as np
     >>> from multigrade import structures
     >>> grades = tuple(Grade(n, n.init(jax.random.key(0))) for n in structures.MGDL_1)

@@ -25,6 +25,8 @@ def graded(
 
     ``activation`` may differ from grade to grade; ``encoding`` is applied to the input of grade 1.
 
+    Examples
+    --------
     >>> [network.widths for network in graded(1, [(32,), (32, 16)], 1)]
     [(1, 32, 1), (32, 32, 16, 1)]
     """

@@ -43,7 +43,8 @@ def _read_csv(path: Path) -> Table:
         raise ValueError(f"{path} is empty")
     header, rows = tuple(name.strip() for name in lines[0]), lines[1:]
     if len(set(header)) < len(header):
-        raise ValueError(f"{path} has two columns of the same name")
+        twice = next(name for name in header if header.count(name) > 1)
+        raise ValueError(f"{path} has two columns named {twice!r}; names must differ")
     values = np.empty((len(rows), len(header)))
     for index, row in enumerate(rows):
         if len(row) != len(header):
@@ -109,8 +110,8 @@ def check_output(path: str | os.PathLike, suffixes: tuple[str, ...]) -> None:
     if path.suffix.lower() not in suffixes:
         raise ValueError(f"{path} must end in {' or '.join(suffixes)}")
     if path.is_dir():
-        raise ValueError(f"{path} is a folder")
+        raise ValueError(f"{path} is a folder; give the name of a file")
     if not path.parent.is_dir():
         raise ValueError(f"the folder of {path} does not exist; create it first")
     if not os.access(path.parent, os.W_OK) or (path.exists() and not os.access(path, os.W_OK)):
-        raise ValueError(f"{path} cannot be written")
+        raise ValueError(f"{path} cannot be written: you have no permission")

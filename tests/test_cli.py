@@ -97,8 +97,10 @@ def test_a_bad_table_gets_one_line_and_leaves_no_file(tmp_path, name):
     [
         (["fit", "missing.csv"], "no file"),
         (["fit", "data.csv", "--target", "z"], "no column 'z'"),
-        (["fit", "data.csv", "--grades", "0"], "n_grades"),
-        (["fit", "data.csv", "--width", "0"], "hidden_layer_sizes"),
+        (["fit", "data.csv", "--grades", "0"], "--grades must be at least 1"),
+        (["fit", "data.csv", "--width", "0"], "--width must be at least 1"),
+        (["fit", "data.csv", "--layers", "0"], "--layers must be at least 1"),
+        (["fit", "data.csv", "--width", "2000000", "--quiet"], "not enough memory"),
         (["fit", "data.csv", "--learning-rate", "-1"], "learning_rate"),
         (["fit", "data.csv", "--solver", "sgd"], "solver"),
         (["fit", "data.csv", "--method", "x"], "--method must be one of"),

@@ -37,6 +37,9 @@ def fit(
     from ..tables import check_output, read_table, split_target
 
     check_output(model, (".safetensors",))
+    for name, value in {"--grades": grades, "--width": width, "--layers": layers, "--steps": steps}.items():
+        if value < 1:
+            raise ValueError(f"{name} must be at least 1; got {value}")
     inputs, targets = split_target(read_table(data), target)
     estimator = _estimator(
         method, grades, (width,) * layers, max_iter=steps, solver=solver, learning_rate=learning_rate,

@@ -23,23 +23,41 @@ class MultiGradeRegressor(GradedRegressor):
 
     Parameters
     ----------
-    n_grades : number of grades.
-    hidden_layer_sizes : widths of the hidden layers of each grade, or a list of such tuples, one per grade.
-    activation : one of relu, tanh, softplus, gelu, sine, gauss, or a list of one per grade.
-    solver : gd, momentum, adam, muon or lbfgs; or convex, which solves every grade as a two-layer ReLU network of the
-        best width to its global optimum (``certificates_`` proves it). hidden_layer_sizes, activation, learning_rate,
+    n_grades : int
+        Number of grades.
+    hidden_layer_sizes : tuple of int, or list of such tuples
+        Widths of the hidden layers of each grade; a list has one tuple per grade.
+    activation : str or list of str
+        One of relu, tanh, softplus, gelu, sine, gauss, or a list of one per grade.
+    solver : str
+        gd, momentum, adam, muon or lbfgs; or convex, which solves every grade as a two-layer ReLU network of the best
+        width to its global optimum (``certificates_`` proves it). hidden_layer_sizes, activation, learning_rate,
         max_iter and batch_size then play no part.
-    learning_rate : a number (the peak of a warm-up and cosine schedule for adam, muon and momentum; constant for gd),
-        an optax schedule, "auto" (gd: the largest rate that the spectrum of the Hessian calls safe, looked at again
-        as the grade goes on), or None for the solver's default.
-    alpha : weight decay, alpha/2 times the sum of squared weights in the loss of standardised targets.
-    max_iter : steps per grade.
-    batch_size : rows per step; "auto" takes all up to 4096 rows and 1024 random ones beyond, None takes all.
-    residual_scaling : divide the residual of each grade by its root mean square.
-    standardize : shift and scale inputs and targets to mean 0 and standard deviation 1.
-    early_stopping : hold out ``validation_fraction`` of the rows, end a grade after ``n_iter_no_change`` records
-        (max_iter / 100 steps each) without a relative improvement of ``tol``, and keep its best parameters.
-    warm_start : a further ``fit`` with a larger ``n_grades`` adds grades to those fitted before.
+    learning_rate : float, "auto", schedule or None
+        A number (the peak of a warm-up and cosine schedule for adam, muon and momentum; constant for gd), an optax
+        schedule, "auto" (gd: the largest rate that the spectrum of the Hessian calls safe, looked at again as the
+        grade goes on), or None for the solver's default.
+    alpha : float
+        Weight decay, alpha/2 times the sum of squared weights in the loss of standardised targets.
+    max_iter : int
+        Steps per grade.
+    batch_size : int, "auto" or None
+        Rows per step; "auto" takes all up to 4096 rows and 1024 random ones beyond, None takes all.
+    residual_scaling : bool
+        Divide the residual of each grade by its root mean square.
+    standardize : bool
+        Shift and scale inputs and targets to mean 0 and standard deviation 1.
+    early_stopping : bool
+        Hold out ``validation_fraction`` of the rows, end a grade after ``n_iter_no_change`` records (max_iter / 100
+        steps each) without a relative improvement of ``tol``, and keep its best parameters.
+    validation_fraction, n_iter_no_change, tol : float, int, float
+        See ``early_stopping``.
+    warm_start : bool
+        A further ``fit`` with a larger ``n_grades`` adds grades to those fitted before.
+    random_state : int, RandomState or None
+        Draws the initial weights and the batches.
+    verbose : int
+        Above 0, show the live view.
     """
 
     _parameter_constraints: dict = {  # noqa: RUF012

@@ -77,6 +77,7 @@ def _draw(drawings: list[tuple[str, np.ndarray, dict]]) -> Figure:
         axes.set_title(title, fontsize=9)
         axes.set_axis_off()
         if style:
-            bar = figure.colorbar(shown, ax=axes, shrink=0.7, extend="max")
+            below = axes.inset_axes((0.1, -0.08, 0.8, 0.04))  # beside the panel it would push the columns apart
+            bar = figure.colorbar(shown, cax=below, orientation="horizontal", extend="max")
             bar.ax.tick_params(labelsize=7)
     return figure

@@ -55,8 +55,8 @@ class Task(Protocol):
 class GradeProblem(NamedTuple):
     """What ``minimise`` needs for one grade, and the scale epsilon_l of its output.
 
-    ``loss_unit`` turns recorded losses into the units of the whole problem. ``start`` and ``finish`` are applied to
-    the initial and to the trained parameters.
+    ``loss_unit`` turns recorded losses into the units of the whole problem. ``sampler``, if there is one, draws what a
+    step sees. ``start`` and ``finish`` are applied to the initial and to the trained parameters.
     """
 
     objective: Any
@@ -66,6 +66,7 @@ class GradeProblem(NamedTuple):
     auxiliary: Any = None
     validation: Any = None
     metrics: Mapping[str, Callable] | None = None
+    sampler: Any = None
     start: Callable = lambda params: params
     finish: Callable = lambda params: params
 
@@ -73,18 +74,26 @@ class GradeProblem(NamedTuple):
 def standardised(features: Array, *others: Array, num_rows: int | None = None) -> tuple[list[Array], Callable]:
     """Features with mean 0 and deviation 1, ``others`` treated alike, and the ``finish`` that undoes it in a network.
 
-    z = (x - m) / s, so z W + b = x (W / s) + (b - (m / s) W): the saved model is a plain MultiGrade. Only the first
-    ``num_rows`` count, if given.
+    Only the first ``num_rows`` count, if given.
     """
-    counted = features[:num_rows]
-    mean, deviation = jnp.mean(counted, axis=0), jnp.std(counted, axis=0)
-    deviation = jnp.where(deviation > 1e-6, deviation, 1)
+    mean, deviation = moments(features[:num_rows])
+    return [(x - mean) / deviation for x in (features, *others)], absorb_moments(mean, deviation)
+
+
+def moments(features: Array) -> tuple[Array, Array]:
+    """Mean and deviation of each feature; 1 for the deviation of one that does not vary."""
+    deviation = jnp.std(features, axis=0)
+    return jnp.mean(features, axis=0), jnp.where(deviation > 1e-6, deviation, 1)
+
+
+def absorb_moments(mean: Array, deviation: Array) -> Callable:
+    """``finish`` of a grade that saw z = (x - m) / s: z W + b = x (W / s) + (b - (m / s) W), on x a plain network."""
 
     def absorb(params):
         weight, bias = params[0]
         return (Layer(weight / deviation[:, None], bias - (mean / deviation) @ weight), *params[1:])
 
-    return [(x - mean) / deviation for x in (features, *others)], absorb
+    return absorb
 
 
 def zero_output(params):
@@ -125,6 +134,7 @@ def train_grades(
         key = jax.random.key(seed)
         init_key, batch_key = jax.random.split(jax.random.fold_in(key, index if seed_per_grade else 0))
         problem = task.problem(network, index)
+        sampler = {} if problem.sampler is None else {"sampler": problem.sampler}
         run = minimise(
             problem.objective,
             problem.start(network.init(init_key)),
@@ -140,6 +150,7 @@ def train_grades(
             key=batch_key,
             grade=index,
             loss_unit=problem.loss_unit,
+            **sampler,
             **options,
         )
         grade = Grade(network, problem.finish(run.params), problem.scale)
@@ -157,7 +168,8 @@ def _validate_plan(structure, steps, model: MultiGrade, time_limit) -> None:
     if len(steps) != len(structure):
         raise ValueError(f"num_steps must be one number or one per grade ({len(structure)}); got {steps!r}")
     if tuple(grade.network for grade in model.grades) != tuple(structure[: len(model.grades)]):
-        raise ValueError("the grades of model must be the first grades of structure")
+        widths = [grade.network.widths for grade in model.grades]
+        raise ValueError(f"the grades of model must be the first grades of structure; got grades of widths {widths}")
     if time_limit is not None and not time_limit > 0:
         raise ValueError(f"time_limit must be a positive number of seconds; got {time_limit!r}")
 
@@ -333,7 +345,9 @@ def _checked_rows(x_name: str, y_name: str, structure: Sequence[AnyNetwork], inp
     if weights is not None:
         weights = jnp.asarray(weights, jnp.float32)
         if weights.shape != x.shape[:1] or not bool((weights >= 0).all() & (weights.sum() > 0)):
-            raise ValueError(f"sample_weight must hold {len(x)} numbers, none negative and not all zero")
+            raise ValueError(
+                f"sample_weight must hold {len(x)} numbers, none negative and not all zero; got shape {weights.shape}"
+            )
     return _Left(x, y, jnp.zeros_like(y), weights)
 
 
