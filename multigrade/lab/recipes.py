@@ -150,12 +150,12 @@ CONFIGS: dict[str, dict[str, Config]] = {
     "regression": {
         "paper": Regression(),
         "fast": Regression(epochs=None, learning_rate=None),
-        "quick": Regression(size=32, epochs=200),
+        "quick": Regression(size=32, epochs=100),
     },
     "restoration": {
         "paper": Restoration(),
         "fast": Restoration(epochs=None, learning_rate=None),
-        "quick": Restoration(size=32, epochs=20),
+        "quick": Restoration(size=32, epochs=10),
     },
     "baseline": {"paper": Baseline(), "fast": Baseline(), "quick": Baseline(size=32)},
     "synthetic sweep": {
@@ -172,7 +172,7 @@ CONFIGS: dict[str, dict[str, Config]] = {
         "paper": ImageSweep(),
         # Full size and all rates would take days on two cores.
         "fast": ImageSweep(size=128, epochs=10_000, rates=(0.01, 0.1, 0.5, 1.0)),
-        "quick": ImageSweep(size=32, epochs=200, rates=(0.05, 1.0)),
+        "quick": ImageSweep(size=32, epochs=100, rates=(0.05, 1.0)),
     },
     "image spectrum": {
         "paper": ImageSpectrum(),
