@@ -9,7 +9,7 @@ four devices of one.
 """
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -18,7 +18,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
-from jax.tree_util import Partial
 
 from ..objectives import LeastSquares, Rows
 
@@ -41,9 +40,8 @@ class Spread:
     def objective(self, objective: LeastSquares) -> "SpreadLeastSquares":
         return SpreadLeastSquares(objective, self.mesh)
 
-    def metric(self, metric) -> Partial:
-        """The same function of (prediction, targets), which sees the rows without those that fill up."""
-        return Partial(_trimmed, Partial(metric), self)
+    def metric(self, metric) -> "TrimmedMetric":
+        return TrimmedMetric(metric, self.num_rows)
 
 
 def spread_over(devices: int | Sequence[Any], num_rows: int) -> Spread:
@@ -61,14 +59,31 @@ def spread_over(devices: int | Sequence[Any], num_rows: int) -> Spread:
     return Spread(Mesh(np.array(devices), (AXIS,)), num_rows)
 
 
+def beside(data, state):
+    """The state on all devices over which the data is shared out; as it is where the data is on one.
+
+    What a compiled step returns is there too: a state that starts elsewhere would have the program compiled twice.
+    """
+    shardings = [leaf.sharding for leaf in jax.tree.leaves(data) if isinstance(leaf, Array)]
+    meshes = [sharding.mesh for sharding in shardings if isinstance(sharding, NamedSharding)]
+    return jax.device_put(state, NamedSharding(meshes[0], PartitionSpec())) if meshes else state
+
+
 def filled(array: Array, multiple: int) -> Array:
     """The array with rows of zeros added up to a multiple."""
     missing = -len(array) % multiple
     return jnp.pad(array, [(0, missing), *[(0, 0)] * (array.ndim - 1)]) if missing else array
 
 
-def _trimmed(metric, spread: Spread, prediction: Array, targets: Array) -> Array:
-    return metric(prediction[: spread.num_rows], targets[: spread.num_rows])
+@dataclasses.dataclass(frozen=True)
+class TrimmedMetric:
+    """The same function of (prediction, targets), which sees the rows without those that fill up."""
+
+    metric: Callable[[Array, Array], Array]
+    num_rows: int
+
+    def __call__(self, prediction: Array, targets: Array) -> Array:
+        return self.metric(prediction[: self.num_rows], targets[: self.num_rows])
 
 
 class _Sums(NamedTuple):

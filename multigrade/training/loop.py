@@ -18,6 +18,7 @@ import optax
 from jax import Array
 
 from ..sampling import FullBatch
+from .devices import beside
 from .observers import Observation, Observer, Snapshot
 from .optimisers import make_optimiser, make_rate, rate_at
 from .record import Outcome, RunRecord
@@ -130,7 +131,7 @@ def minimise(
     host = _Host(problem, transformation, observers, grade, np.float32(loss_unit))
     if resume is not None:
         state = host.from_arrays(resume, state)
-    return host.run(state, time_limit=time_limit, save=save, save_every=save_every)
+    return host.run(beside(data, state), time_limit=time_limit, save=save, save_every=save_every)
 
 
 def _validate(num_steps, record_every, keep, observers) -> None:
