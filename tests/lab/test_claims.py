@@ -37,7 +37,7 @@ def test_claims_have_distinct_names_places_statements_and_tolerances():
 
 def test_every_printed_number_is_a_claim():
     """24 in Table 1, 36 in Table 2, 18 in Table 3, 27 degraded images."""
-    found = {v.claim.id: v.numbers["paper"] for v in verdicts(worlds.world(True)) if "paper" in v.numbers}
+    found = {claim.id: claim.printed for claim in claims() if claim.printed is not None}
     assert len(found) == 24 + 36 + 18 + 27
     for image, methods in PAPER["regression"].items():
         for method, parts in methods.items():
@@ -112,6 +112,14 @@ def test_stand_ins_and_changed_settings_decide_nothing():
         verdict = by_id(verdicts(changed))["table1/chest/mgdl/test"]
         assert verdict.status is Status.NOT_COMPARABLE
         assert verdict.sentence.startswith(reason)
+        assert verdict.numbers["ours"] == 38.50
+        assert ("paper" in verdict.numbers) is ("against" in verdict.sentence) is ("stand_in" not in changes)
+
+
+def test_no_printed_number_is_shown_beside_a_walnut_or_a_shrunk_picture():
+    walnut = [v for v in verdicts(worlds.world(True)) if v.claim.id in WALNUT]
+    shrunk = verdicts(worlds.world(True, ["table1", "table2"], recipe="quick"))
+    assert not any("paper" in v.numbers or "against" in v.sentence for v in (*walnut, *shrunk))
 
 
 def test_fewer_epochs_decide_only_what_more_could_not_undo():

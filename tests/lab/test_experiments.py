@@ -10,7 +10,7 @@ from multigrade.imaging.metrics import psnr
 from multigrade.lab import catalogue, experiments
 from multigrade.lab.job import Job
 
-SHORT = {"regression": 40, "restoration": 20, "descent": 200, "denoising descent": 200}  # steps per grade
+SHORT = {"regression": 40, "restoration": 20, "descent": 200, "denoising descent": 100}  # steps per grade
 ITEMS = {
     "regression": "figure-cameraman", "restoration": "table2", "descent": "eig-image-regression",
     "denoising descent": "eig-image-denoising", "baseline": "table3", "theory": "theory", "convex": "convex",
@@ -59,23 +59,29 @@ class Watcher:
             raise Interruption
 
 
-@pytest.mark.parametrize("kind", experiments.KINDS)
+def assert_is_told_in_json(result):
+    assert result.metrics.get("stand_in", True) is True
+    assert json.loads(json.dumps(result.metrics, allow_nan=False)) == result.metrics
+
+
+@pytest.mark.parametrize("kind", sorted(experiments.KINDS.keys() - SHORT.keys()))
 def test_equal_jobs_give_equal_results(kind):
     first, second = (experiments.run(job(kind)) for _ in range(2))
     assert_equal(first, second)
-    assert first.metrics.get("stand_in", True) is True
-    assert json.loads(json.dumps(first.metrics, allow_nan=False)) == first.metrics
+    assert_is_told_in_json(first)
 
 
 @pytest.mark.parametrize("kind", SHORT)
-def test_an_interrupted_job_resumes_to_the_same_bits(kind, tmp_path):
+def test_an_interrupted_job_resumes_to_the_bits_of_an_uninterrupted_one(kind, tmp_path):
     todo, checkpoint = job(kind), tmp_path / "fit.checkpoint"
     with pytest.raises(Interruption):
         experiments.run(todo, checkpoint=checkpoint, observers=[Watcher(stop_in=2)])
     watcher = Watcher()
     resumed = experiments.run(todo, checkpoint=checkpoint, observers=[watcher])
     assert watcher.grades == {2, 3}
-    assert_equal(resumed, experiments.run(todo))
+    whole = experiments.run(todo)
+    assert_equal(resumed, whole)
+    assert_is_told_in_json(whole)
 
 
 def test_snapshots_are_the_predictions_at_late_steps():
@@ -108,7 +114,6 @@ def test_spectra_are_recorded_and_summarised():
 def test_the_edge_rule_ends_grades_of_mgdl_alone():
     jobs = catalogue.expand(["eig-image-regression"], recipe="paper", images=None)
     assert {(j.settings["method"], j.settings["edge"]) for j in jobs} == {("SGDL", None), ("MGDL", -0.95)}
-    # At the rate 100 every eigenvalue that curves upwards is far below -0.95 at the first look.
     wild = job("descent", learning_rate=2.0, edge=0.5)
     assert "stopped by an observer" in experiments.run(wild).metrics["outcomes"]
 

@@ -19,6 +19,8 @@ from ..job import Saved
 RECIPES = ("paper", "fast", "best", "quick")
 LOOKING = ("record_every", "spectrum_every", "num_eigenvalues", "noise_seed")  # how a run is looked at, or which draw
 
+PAPER = "paper"  # the printed number among the numbers of a finding
+
 
 class Status(enum.StrEnum):
     HOLDS = "holds"
@@ -45,11 +47,15 @@ Cells = Mapping[str, list[Saved]]
 
 
 class Finding(NamedTuple):
-    """What a rule says: whether the claim holds (None: these results cannot tell), why, and the deciding numbers."""
+    """What a rule says: whether the claim holds (None: these results cannot tell), why, and the deciding numbers.
+
+    ``alone`` is the sentence without the paper's number, for pictures that are not the paper's.
+    """
 
     holds: bool | None
     sentence: str
     numbers: Mapping[str, float | None]
+    alone: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,7 +64,8 @@ class Claim:
 
     ``note`` says what a reader must know to judge the verdict, first of all where hyperparameters were chosen by ground
     truth. ``early`` names the statuses that a run with fewer epochs than the paper's may give. ``any_size`` is for
-    theorems, which hold at any size. ``cell`` says which simple methods did the same.
+    theorems, which hold at any size. ``printed`` is the number where the claim is one. ``cell`` says which simple
+    methods did the same.
     """
 
     id: str
@@ -70,6 +77,7 @@ class Claim:
     note: str = ""
     early: tuple[Status, ...] = ()
     any_size: bool = False
+    printed: float | None = None
     cell: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
 
@@ -127,17 +135,25 @@ def _faithfulness(saved: Saved) -> tuple:
 def _decide(claim: Claim, cells: Cells, results: Sequence[Saved]) -> Verdict:
     used = [saved for cell in cells.values() for saved in cell]
     finding = claim.rule(cells)
+    if finding.alone and any(_is_other_picture(saved) for saved in used):
+        numbers = {name: number for name, number in finding.numbers.items() if name != PAPER}
+        finding = finding._replace(sentence=finding.alone, numbers=numbers)
     status, sentence = _status(claim, finding, used)
     recipe = next((saved.job.settings["recipe"] for saved in used if "recipe" in saved.job.settings), None)
     return Verdict(claim, status, sentence, finding.numbers, _keys(cells), _baselines(claim, used, results), recipe)
 
 
+def _is_other_picture(saved: Saved) -> bool:
+    """Whether a run saw another picture than the paper's, or a shrunk one: no paper number is compared with it."""
+    return bool(saved.job.settings.get("stand_in")) or "size" in saved.job.settings.get("changed", [])
+
+
 def _status(claim: Claim, finding: Finding, used: Sequence[Saved]) -> tuple[Status, str]:
+    if reason := _obstacle(claim, used):
+        return Status.NOT_COMPARABLE, f"{reason}; {finding.sentence}"
     if finding.holds is None:
         return Status.NOT_COMPARABLE, finding.sentence
     seen = Status.HOLDS if finding.holds else Status.FAILS
-    if reason := _obstacle(claim, used):
-        return Status.NOT_COMPARABLE, f"{reason}; {finding.sentence}"
     share = _share_of_epochs(used)
     if share is None or claim.any_size:
         return seen, finding.sentence

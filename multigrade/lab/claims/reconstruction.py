@@ -5,6 +5,7 @@ import json
 from collections.abc import Callable, Iterator
 from importlib.resources import files
 
+from .ledger import PAPER as PRINTED
 from .ledger import Cells, Claim, Finding, Need
 from .measures import OSCILLATES, mean, restlessness, spread
 
@@ -61,7 +62,8 @@ def _regression() -> Iterator[Claim]:
                 rule = number(f"{part}_psnr", value, NUMBER[method])
                 tolerance = f"within {NUMBER[method]} dB"
                 notes = f"{note} {_caption(name)}".strip()
-                yield Claim(name, "Table 1", statement, tolerance, (_run(image, method),), rule, notes, cell=cell)
+                need = (_run(image, method),)
+                yield Claim(name, "Table 1", statement, tolerance, need, rule, notes, printed=value, cell=cell)
         statement = f"{title(image)}: MGDL has the higher testing PSNR."
         rule = better("test_psnr")
         yield Claim(
@@ -153,7 +155,7 @@ def _restoration(task: str) -> Iterator[Claim]:
                 statement = f"{what}: {method} reaches {value:.2f} dB."
                 notes, rule = f"{note} {_caption(name)}".strip(), number("test_psnr", value, NUMBER[method])
                 tolerance = f"within {NUMBER[method]} dB"
-                yield Claim(name, place, statement, tolerance, (need,), rule, notes, cell=cell)
+                yield Claim(name, place, statement, tolerance, (need,), rule, notes, printed=value, cell=cell)
             yield Claim(
                 f"{table}/{image}/{level}/better", f"Section 4, {place}", f"{what}: MGDL is better than SGDL.",
                 "by any margin", pair, better("test_psnr"), note, cell=cell,
@@ -184,7 +186,7 @@ def _degraded(task: str) -> Iterator[Claim]:
                 f"{title(image)}, {kind} {level}: the degraded image has {value:.2f} dB.",
                 f"within {DEGRADED} dB, the draw of the noise being ours",
                 (Need(f"{image} {kind} {level}", "baseline", where),), number("input_psnr", value, DEGRADED),
-                cell=where,
+                printed=value, cell=where,
             )  # fmt: skip
 
 
@@ -197,10 +199,11 @@ def number(metric: str, value: float, tolerance: float) -> Callable[[Cells], Fin
     def rule(cells: Cells) -> Finding:
         (cell,) = cells.values()
         ours = mean(cell, metric)
-        numbers = {"ours": ours, "paper": value, **spread(cell, metric)}
+        numbers = {"ours": ours, PRINTED: value, **spread(cell, metric)}
         if ours is None:
             return Finding(False, "no finite number: the run diverged", numbers)
-        return Finding(abs(ours - value) <= tolerance, f"{ours:.2f} against {value:.2f} ({ours - value:+.2f})", numbers)
+        told = f"{ours:.2f} against {value:.2f} ({ours - value:+.2f})"
+        return Finding(abs(ours - value) <= tolerance, told, numbers, alone=f"{ours:.2f} dB")
 
     return rule
 
