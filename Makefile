@@ -31,7 +31,7 @@ check: $(VENV)/dev   ## format, lint, types
 	$(BIN)/pyright
 
 docs: $(VENV)/dev   ## the documentation, in site/index.html
-	$(BIN)/mkdocs build --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 bench: $(VENV)/dev   ## measurements, each against its rival in one run
 	$(BIN)/python -m benchmarks
