@@ -31,9 +31,9 @@ def run(job: Job, *, images=None, checkpoint=None, observers=()) -> Result:
         raise ArithmeticError("the small experiment\nwas told to fail")
     if settings["seed"] in settings.get("die", ()):
         os.kill(os.getpid(), 9)
-    data = setting(1)
+    data, epochs = setting(1), settings["epochs"]
     fit = fit_grades(
-        STRUCTURE, data.x_train[::8], data.y_train[::8], num_steps=settings["epochs"], record_every=10,
+        STRUCTURE, data.x_train[::8], data.y_train[::8], num_steps=epochs, record_every=max(epochs // 40, 1),
         batch_size=32, seed=settings["seed"], checkpoint=checkpoint, checkpoint_every=0.0, observers=observers,
     )  # fmt: skip
     time.sleep(settings.get("sleep", 0.0))
