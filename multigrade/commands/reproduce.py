@@ -57,7 +57,7 @@ def reproduce(
     options = {"address": ray_address, "gpus": gpus} if executor == "ray" else {}
     if executor != "ray" and (ray_address is not None or gpus):
         raise ValueError("--ray-address and --gpus belong to --executor ray")
-    experiment = executors.Experiment(_experiment(), images, threads)
+    experiment = executors.Experiment(_experiment(), images and images.absolute(), threads)
     _run(expanded, store, experiment, executor, jobs, quiet, report, options)
 
 

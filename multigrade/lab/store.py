@@ -188,9 +188,11 @@ class Store:
         self.check(key)
 
     def remove(self, keys) -> None:
-        """Remove results, and what interrupted runs of theirs left behind."""
-        with self._writing():
-            for key in keys:
+        """Remove results, and what interrupted runs of theirs left behind; ValueError where one is under way."""
+        for key in keys:
+            with self.lock(key) as is_ours, self._writing():
+                if not is_ours:
+                    raise ValueError(f"job {key} is being done by another process; its result was not removed")
                 for folder in (self._folder(key), self._folder(key, ".work")):
                     if folder.exists():
                         shutil.rmtree(folder)

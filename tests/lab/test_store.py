@@ -198,6 +198,9 @@ def test_a_job_is_one_process_s_until_that_ends_or_is_killed(store):
         assert holder.stdout.readline() == "True\n"
         with store.lock(JOB.key) as is_ours:
             assert not is_ours
+        with pytest.raises(ValueError, match=f"job {JOB.key} is being done by another process"):
+            store.remove([JOB.key])
+        assert store.load(JOB.key).job == JOB
         os.kill(holder.pid, signal.SIGKILL)
         with store.lock(JOB.key, wait=True) as is_ours:
             assert is_ours
