@@ -46,20 +46,61 @@ def demo(
     _print(fits, data)
     _draw(fits, data, output)
     print(f"figure written to {output}")
+    command = f"multigrade demo --epochs {epochs} --seed {seed}"
+    jobs = _function_jobs(fits, data, {"epochs": epochs, "seed": seed, "command": command})
     if picture:
         beside = output.with_name(f"{output.stem}-picture{output.suffix}")
-        _denoise(beside, seed, quiet)
+        jobs.append(_denoise(beside, {"seed": seed, "command": command}, quiet))
         print(f"figure written to {beside}")
+    page = output.with_suffix(".html")
+    _report(jobs, page)
+    print(f"report written to {page}")
 
 
-def _denoise(path: Path, seed: int, quiet: bool) -> None:
-    """A free picture with noise of level 20, restored by four grades without being told how noisy it is."""
+def _function_jobs(fits, data, common: dict) -> list:
+    """The fits as jobs with their results, for the report."""
+    import numpy as np
+
+    from ..lab.experiments.descent import GRID, ends
+    from ..lab.job import Job, Result
+
+    jobs, every = [], len(data.x_test) // GRID
+    for name, fit in fits.items():
+        method = name.partition("-")[0]
+        settings = {"setting": 1, "method": method, "structure": name, "learning_rate": RATES[name], **common}
+        stages = [np.asarray(stage) for stage in fit.model.staged(data.x_test)]
+        metrics = {**ends(fit.records), "test_loss": 0.5 * float(np.mean((stages[-1] - data.y_test) ** 2))}
+        arrays = {"x": data.x_test[::every, 0], "target": data.y_test[::every, 0]}
+        arrays["stages"] = np.stack([stage[::every, 0] for stage in stages])
+        jobs.append((Job("demo", "demo", settings), Result(metrics, fit.records, arrays)))
+    return jobs
+
+
+def _report(jobs, path: Path) -> None:
+    """A page of what was done, by way of a store that is gone afterwards."""
+    import tempfile
+
+    from ..lab.store import Store
+    from ..report import write_page
+
+    with tempfile.TemporaryDirectory() as folder:
+        store = Store(Path(folder) / "demo")
+        for job, result in jobs:
+            store.save(job, result, {"seconds": sum(record.seconds for record in result.records)})
+        write_page(store, path)
+
+
+def _denoise(path: Path, common: dict, quiet: bool):
+    """A free picture with noise of level 20, restored by four grades without being told how noisy it is.
+
+    The figure is drawn; the job and its result are given back.
+    """
     from ..imaging import images, restore
     from ..imaging.figure import Panel, comparison_figure
     from ..progress import ProgressObserver
 
     clean = images.load(":camera").pixels[:384:3, 96:480:3]
-    noisy = images.add_noise(clean, 20, seed=seed)
+    noisy, seed = images.add_noise(clean, 20, seed=common["seed"]), common["seed"]
     with ProgressObserver(4, "denoise") as progress:
         options = restore.Options(width=64, epochs=1000, seed=seed, observers=() if quiet else (progress,))
         restored = restore.denoise(noisy, reference=clean, options=options)
@@ -68,6 +109,18 @@ def _denoise(path: Path, seed: int, quiet: bool) -> None:
     values = " / ".join(f"{grade['psnr']:.2f}" for grade in restored.metrics["grades"])
     before, sigma = restored.metrics["input"]["psnr"], restored.metrics["noise_sigma"]
     print(f"denoising a picture (noise 20, estimated {sigma:.1f}): {before:.2f} dB, after each grade {values} dB")
+    return _picture_job(restored, noisy, clean, common)
+
+
+def _picture_job(restored, noisy, clean, common: dict):
+    from ..lab.job import Job, Result
+
+    grades = [grade["psnr"] for grade in restored.metrics["grades"]]
+    settings = {"task": "denoise", "image": "camera", "noise": 20, "method": "MGDL", "epochs": 1000, **common}
+    pictures = {"input": noisy, **{f"grade {k}": stage for k, stage in enumerate(restored.stages, 1)}}
+    pictures |= {"result": restored.stages[-1], "reference": clean}
+    metrics = {**restored.metrics, "test_psnr": grades[-1], "grades_test_psnr": grades}
+    return Job("demo", "demo", settings), Result(metrics, restored.records, {}, pictures)
 
 
 def _print(fits, data) -> None:

@@ -142,7 +142,7 @@ def spectrum_chart(records: Sequence[RunRecord], title: str) -> Chart | None:
     for column in range(2 * num):
         end, index = ("smallest", column) if column < num else ("largest", column - num)
         values = np.insert(seen.values[:, column], breaks, np.nan)
-        name = f"{end} eigenvalues" if index == 0 else f"{end}, index {index}"
+        name = f"{num} {end}" if index == 0 else f"{end}, index {index}"
         lines.append(Line(name, end, at, values, has_markers=len(seen.at) < 12, is_legend=index == 0))
     return Chart(
         title, _epochs(records), "eigenvalues of I − ηH", tuple(lines), grades=boundaries(records), band=True,

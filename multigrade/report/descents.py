@@ -24,7 +24,7 @@ def rates(cells: Sequence[Cell], config: str, methods: Sequence[str]) -> list[Bl
             for number in (1, 2)
             if (part := select(group, setting=number))
         ]
-        blocks.append(Block("", "Training loss at each rate", tuple(group), tuple(charts)))
+        blocks.append(Block("", f"Training loss at each rate{_without(group, methods)}", tuple(group), tuple(charts)))
     return blocks
 
 
@@ -36,8 +36,14 @@ def image_rates(cells: Sequence[Cell]) -> list[Block]:
             for image in catalogue.SWEEP_IMAGES
             if (part := select(group, image=image))
         ]
-        blocks.append(Block("", "Testing PSNR at each rate", tuple(group), tuple(charts)))
+        name = f"Testing PSNR at each rate{_without(group, ('SGDL', 'MGDL'))}"
+        blocks.append(Block("", name, tuple(group), tuple(charts)))
     return blocks
+
+
+def _without(group: Sequence[Cell], methods: Sequence[str]) -> str:
+    missing = [method for method in methods if not select(group, method=method)]
+    return f" ({' and '.join(missing)} not run)" if missing else ""
 
 
 def _rate_chart(name: str, cells: list[Cell], methods: Sequence[str], metric: str, label: str) -> Chart:
@@ -76,7 +82,7 @@ def _at_rate(runs: Sequence[Cell], metric: str) -> float | None:
 
 def spectra(cells: Sequence[Cell], config: str, methods: Sequence[str], **where: Any) -> list[Block]:
     found = [cell for cell in select(cells, config=config, **where) if cell.settings["method"] in methods]
-    return [_spectrum_block(group) for group in variants(found)]
+    return [_spectrum_block(group, methods) for group in variants(found)]
 
 
 def image_spectra(cells: Sequence[Cell], image: str) -> list[Block]:
@@ -87,7 +93,7 @@ def denoising_spectra(cells: Sequence[Cell], image: str, noise: int) -> list[Blo
     return spectra(cells, "denoising spectrum", ("SGDL", "MGDL"), image=image, noise=noise)
 
 
-def _spectrum_block(group: list[Cell]) -> Block:
+def _spectrum_block(group: list[Cell], methods: Sequence[str]) -> Block:
     runs = firsts(group)
     charts = []
     for cell in runs:
@@ -100,7 +106,8 @@ def _spectrum_block(group: list[Cell]) -> Block:
               lost=lost)
     )  # fmt: skip
     pictures = plates(runs, []) if "image" in runs[0].settings else ()
-    return Block("", "Eigenvalues and loss along training", tuple(runs), tuple(charts), pictures)
+    name = f"Eigenvalues and loss along training{_without(group, methods)}"
+    return Block("", name, tuple(runs), tuple(charts), pictures)
 
 
 def predictions(cells: Sequence[Cell], methods: Sequence[str]) -> list[Block]:
@@ -115,7 +122,7 @@ def predictions(cells: Sequence[Cell], methods: Sequence[str]) -> list[Block]:
             runs = firsts(select(group, setting=number))
             charts += [prediction_chart(cell, f"Setting {number}, {cell.settings['method']}") for cell in runs]
             used += runs
-        blocks.append(Block("", "Target and predictions", tuple(used), tuple(charts)))
+        blocks.append(Block("", f"Target and predictions{_without(group, methods)}", tuple(used), tuple(charts)))
     return blocks
 
 
@@ -127,7 +134,7 @@ def prediction_chart(cell: Cell, name: str) -> Chart:
         Line(f"grades 1 to {k + 1}" if k else "grade 1", f"grade{k + 1}", arrays["x"], stage)
         for k, stage in enumerate(stages[:-1])
     ]
-    method = cell.settings["method"]
+    method = cell.settings.get("method", cell.saved.job.label)
     lines.append(Line(f"{method}, all grades" if len(stages) > 1 else method, method.lower(), arrays["x"], stages[-1]))
     loss = cell.metrics.get("test_loss")
     return Chart(name if loss is None else f"{name}: test loss {loss:.2g}", "x", "g(x)", tuple(lines))

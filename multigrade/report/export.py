@@ -20,11 +20,13 @@ from .blocks import Block, Plate
 from .charts import Chart, Line
 from .figures import figures
 from .gather import Gathered
+from .others import others
 from .theorems import theorems
 
 FORMATS = ("png", "svg", "pdf")
 WIDTH = 6.75  # inches: two columns of a page
-CHART_HEIGHT, PICTURE_HEIGHT = 2.3, 1.75
+CHART_HEIGHT = 2.3
+MOST_PICTURES = 6  # in a row
 FULL_ERROR = 0.2
 # Told apart without colours too: Okabe and Ito's palette, with markers and dashes.
 COLOURS = {
@@ -43,9 +45,9 @@ def write_figures(gathered: Gathered, folder: str | os.PathLike) -> list[Path]:
     """Every block of every figure that there is something of, in all formats; the folder is made, its parent not."""
     folder = check_folder(folder)
     folder.mkdir(exist_ok=True)
-    written = []
+    written, cells = [], gathered.cells
     with rc_context(STYLE):
-        for figure in (*figures(gathered.cells), *theorems(gathered.cells)):
+        for figure in (others(cells), *figures(cells), *theorems(cells)):
             for block in figure.blocks:
                 written += _save(_draw(block, gathered.pictures), folder / block.id)
     return written
@@ -70,12 +72,13 @@ def _save(canvas: Canvas, stem: Path) -> list[Path]:
 
 
 def _draw(block: Block, pictures: Mapping[str, str]) -> Canvas:
-    """Charts above, two to a row; pictures below, four to a row."""
+    """Charts above, two to a row; pictures below, up to six to a row."""
     shown, height = _pictures(block, pictures), {}
     if block.charts:
         height["charts"] = -(-len(block.charts) // 2) * CHART_HEIGHT
     if shown:
-        height["pictures"] = -(-len(shown) // 4) * PICTURE_HEIGHT
+        columns = min(len(shown), MOST_PICTURES)
+        height["pictures"] = -(-len(shown) // columns) * (WIDTH / max(columns, 4) + 0.3)
     canvas = Canvas(figsize=(WIDTH, sum(height.values()) + 0.3), layout="constrained")
     parts: Any = canvas.subfigures(len(height), 1, height_ratios=list(height.values()), squeeze=False)[:, 0]
     for name, part in zip(height, parts, strict=True):
@@ -83,9 +86,9 @@ def _draw(block: Block, pictures: Mapping[str, str]) -> Canvas:
             for chart, ax in zip(block.charts, _axes(part, len(block.charts), 2), strict=True):
                 _chart(ax, chart)
         else:
-            for (label, pixels, options), ax in zip(shown, _axes(part, len(shown), 4), strict=True):
+            for (label, pixels, options), ax in zip(shown, _axes(part, len(shown), MOST_PICTURES), strict=True):
                 ax.imshow(pixels, interpolation="nearest", **options)
-                ax.set_title(label)
+                ax.set_title(label.replace(", ", "\n", 1), fontsize=7)
                 ax.axis("off")
     if block.marks:
         canvas.supxlabel(", ".join(block.marks), fontsize=6, style="italic", x=0.99, ha="right")
@@ -117,7 +120,7 @@ def _chart(ax, chart: Chart) -> None:
     for role in dict.fromkeys(role for _, role, _ in chart.lost):
         places = [x for x, of, _ in chart.lost if of == role]
         heights = [0.97 if role == "sgdl" else 0.9] * len(places)
-        ax.plot(places, heights, "x", color=COLOURS[role], transform=ax.get_xaxis_transform(), clip_on=False,
+        ax.plot(places, heights, "x", color=COLOURS.get(role, "0.2"), transform=ax.get_xaxis_transform(), clip_on=False,
                 label=f"{role.upper()} diverged (NaN)")  # fmt: skip
     ax.set(title=chart.title, xlabel=chart.x_label, ylabel=chart.y_label)
     ax.set_xscale("log" if chart.log_x else "linear")
@@ -142,7 +145,7 @@ def _pictures(block: Block, pictures: Mapping[str, str]) -> list[tuple[str, np.n
     """Input, results, reference and the error of the last result; of a gallery, all."""
     grey = {"cmap": "gray", "vmin": 0, "vmax": 1}
     if block.gallery:
-        return [(plate.name.replace(" (", "\n("), _pixels(plate, pictures), grey) for plate in block.gallery]
+        return [(plate.name.replace(" (", ", ("), _pixels(plate, pictures), grey) for plate in block.gallery]
     chosen = [plate for role in ("input", "result", "reference") for plate in block.plates if plate.role == role]
     shown = [(plate.name, _pixels(plate, pictures), grey) for plate in chosen]
     results, references = ([p for p in chosen if p.role == role] for role in ("result", "reference"))

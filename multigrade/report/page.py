@@ -28,10 +28,12 @@ from .blocks import Figure
 from .figures import figures
 from .gather import Cell, Gathered, Gatherer
 from .html import Html, island, tag, text
+from .others import others
 from .tables import tables
 from .theorems import theorems
 
 SECTIONS = {
+    "others": "Beside the paper",
     "regression": "Image regression",
     "denoising": "Denoising",
     "deblurring": "Deblurring",
@@ -93,15 +95,16 @@ def check_output(path: str | os.PathLike) -> Path:
 def build(gathered: Gathered, *, title: str, progress: Progress | None = None) -> str:
     """The page as text."""
     cells = gathered.cells
-    found, drawn = verdicts([cell.saved for cell in cells]), [*figures(cells), *theorems(cells)]
+    found = verdicts([cell.saved for cell in cells])
+    drawn = [others(cells), *figures(cells), *theorems(cells)]
     body = [
         tag("a", "Skip to the report", href="#summary", class_="skip"),
-        _navigation(),
+        _navigation(drawn),
         tag(
             "main",
             _summary(gathered, found, title, progress),
-            [_section(name, cells, drawn) for name in SECTIONS],
-            _ledger(found),
+            [_section(name, cells, drawn) for name in _sections(drawn)],
+            _ledger(found, {cell.key: cell.saved.job.label for cell in cells}),
             _cells(cells),
         ),
         island(_used(gathered, drawn), id="pictures"),
@@ -137,13 +140,28 @@ def _used(gathered: Gathered, drawn: Sequence[Figure]) -> dict[str, str]:
     return {digest: gathered.pictures[digest] for digest in digests}
 
 
-def _navigation() -> Html:
-    links = {"summary": "Summary", **SECTIONS, "claims": "Claims", "cells": "Runs"}
-    items = [tag("li", tag("a", name, href=f"#{anchor}")) for anchor, name in links.items()]
+def _navigation(drawn: Sequence[Figure]) -> Html:
+    links = {"summary": "Summary", **_sections(drawn), "claims": "Claims", "cells": "Runs"}
+    items = [
+        tag("li", tag("a", name, href=f"#{anchor}"), _figure_links(anchor, drawn)) for anchor, name in links.items()
+    ]
     return tag(
         "nav", tag("strong", "multigrade report"), tag("ul", items),
         tag("button", "Dark colours", type="button", id="theme"), aria_label="sections",
     )  # fmt: skip
+
+
+def _sections(drawn: Sequence[Figure]) -> dict[str, str]:
+    """The paper's sections, run or not, and what was run beside them."""
+    has_others = any(figure.section == "others" and figure.blocks for figure in drawn)
+    return {name: title for name, title in SECTIONS.items() if name != "others" or has_others}
+
+
+def _figure_links(section: str, drawn: Sequence[Figure]) -> Html | None:
+    """The numbers of a section's figures that there is something of."""
+    numbered = [f for f in drawn if f.section == section and f.blocks and f.name.startswith("Figure ")]
+    links = [tag("a", f.name.removeprefix("Figure "), href=f"#{f.id}", aria_label=f.name) for f in numbered]
+    return tag("small", "Figures ", [(link, " ") for link in links]) if links else None
 
 
 # ---- summary -----------------------------------------------------------------------------------------------------
@@ -287,7 +305,7 @@ def _absent(missing: Sequence[Figure]) -> Html | None:
     return tag("div", tag("p", "Not run yet:"), tag("ul", lines), class_="absent")
 
 
-def _ledger(found: Sequence[Verdict]) -> Html:
+def _ledger(found: Sequence[Verdict], labels: Mapping[str, str]) -> Html:
     options = [
         tag("option", "all verdicts", value=""),
         *(tag("option", str(status), value=str(status)) for status in Status),
@@ -298,10 +316,10 @@ def _ledger(found: Sequence[Verdict]) -> Html:
         tag("span", "", id="count", class_="soft", role="status"), class_="filters",
     )  # fmt: skip
     heads = [tag("th", head, scope="col") for head in ("verdict", "claim", "found", "decided by")]
-    rows = [parts.claim_row(verdict) for verdict in found]
+    rows = [parts.claim_row(verdict, labels) for verdict in found]
     body = tag("table", tag("thead", tag("tr", heads)), tag("tbody", rows), class_="ledger")
     told = (
-        "Every number and statement of the paper that a record can decide. ≁ not comparable: the runs at hand are not "
+        "Every number and statement of the paper that a record can decide. ~ not comparable: the runs at hand are not "
         "the paper's (quick, a stand-in picture, other training, fewer epochs); what they say is shown all the same."
     )
     return tag("section", tag("h2", "Claims"), tag("p", told), filters, tag("div", body, class_="scroll"), id="claims")

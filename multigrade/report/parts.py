@@ -21,7 +21,7 @@ from .tables import Entry, Table
 SIGNS = {
     Status.HOLDS: ("✓", "holds"),
     Status.FAILS: ("✗", "fails"),
-    Status.NOT_COMPARABLE: ("≁", "incomparable"),
+    Status.NOT_COMPARABLE: ("~", "incomparable"),
     Status.NOT_RUN: ("○", "notrun"),
 }
 
@@ -91,19 +91,29 @@ def figure(figure: Figure) -> Html:
 
 
 def _block(block: Block, *, is_open: bool) -> Html:
-    charts = tag("div", [_chart(chart) for chart in block.charts], class_="charts") if block.charts else None
-    inside = charts
-    if block.plates:
-        inside = tag("div", charts, _viewer(block.plates), class_="with-viewer")
-    if len(block.charts) > 1 and block.plates:
-        inside = text([charts, _viewer(block.plates)])
+    shown = [_chart(chart) for chart in block.charts] + ([_viewer(block.plates)] if block.plates else [])
+    is_pair = len(block.charts) == 1 and block.plates
+    inside = tag("div", shown, class_="charts with-viewer" if is_pair else "charts")
     if block.gallery:
         inside = tag("div", [_gallery(plate) for plate in block.gallery], class_="gallery")
-    labels = [link(cell.key, cell.saved.job.label) for cell in block.cells[:12]]
-    more = f" and {len(block.cells) - 12} more" if len(block.cells) > 12 else ""
-    runs = tag("p", tag("small", "From: ", _joined(labels), more))
     summary = tag("summary", block.title, " ", marks(block.marks))
-    return tag("details", summary, tag("div", inside, runs, class_="inside"), class_="block", id=block.id, open=is_open)
+    return tag(
+        "details",
+        summary,
+        tag("div", inside, _sources(block.cells), class_="inside"),
+        class_="block",
+        id=block.id,
+        open=is_open,
+    )
+
+
+def _sources(cells: Sequence[Cell]) -> Html:
+    """Links to the runs; many of them folded away."""
+    ordered = sorted(cells, key=lambda cell: cell.saved.job.label)
+    links = _joined([link(cell.key, cell.saved.job.label) for cell in ordered])
+    if len(cells) <= 4:
+        return tag("p", tag("small", "From: ", links))
+    return tag("details", tag("summary", tag("small", f"From {len(cells)} runs")), tag("p", tag("small", links)))
 
 
 def _joined(parts: Sequence[Html]) -> list:
@@ -171,7 +181,7 @@ def _viewer(plates: Sequence[Plate]) -> Html:
         for side, chosen in (("left", left), ("right", right))
     ]
     error = tag("label", tag("input", type="checkbox", class_="error", disabled=reference is None), "error map")
-    scale = tag("small", "|error| 0 ", tag("span", class_="legend", style=_HEAT), " 0.2 and more of the full range")
+    scale = tag("small", "error 0 ", tag("span", class_="legend", style=_HEAT), " 0.2 of the range", class_="scale")
     zoom = tag(
         "label", "zoom", tag("input", type="range", class_="zoom", min=1, max=8, step=0.5, value=1), class_="wide"
     )
@@ -180,7 +190,7 @@ def _viewer(plates: Sequence[Plate]) -> Html:
     stage = tag("div", sheet, class_="stage", tabindex=0, role="img", aria_label="two pictures under a divider")
     return tag(
         "div", tag("div", selects, class_="row"), stage, tag("div", split, class_="under"),
-        tag("div", error, zoom, class_="row under"), tag("p", scale, " ", _cropped(plates)),
+        tag("div", error, zoom, class_="row under"), tag("p", _cropped(plates), " ", scale),
         tag("p", class_="note", role="status"), class_="viewer", data_reference=reference and reference.digest,
     )  # fmt: skip
 
@@ -206,11 +216,13 @@ def status(status: Status) -> Html:
     return tag("span", f"{sign} {status}", class_=kind)
 
 
-def claim_row(verdict: Verdict) -> Html:
+def claim_row(verdict: Verdict, labels: Mapping[str, str]) -> Html:
+    """``labels`` are the names of runs by their keys."""
     claim = verdict.claim
     simple = ", ".join(f"{name} {value:.2f}" for name, value in verdict.baselines.items())
-    keys = [link(key, key[:8]) for key in verdict.keys[:4]]
-    more = f" and {len(verdict.keys) - 4} more" if len(verdict.keys) > 4 else ""
+    runs = _joined([link(key, labels[key]) for key in verdict.keys])
+    if len(verdict.keys) > 2:
+        runs = tag("details", tag("summary", f"{len(verdict.keys)} runs"), runs)
     numbers = ", ".join(f"{name} {_short(value)}" for name, value in verdict.numbers.items())
     how = tag(
         "details", tag("summary", "how it is judged"), tag("div", "Asked: ", claim.tolerance, "."),
@@ -220,7 +232,7 @@ def claim_row(verdict: Verdict) -> Html:
     return tag(
         "tr", tag("td", status(verdict.status)), tag("td", claim.statement, tag("small", claim.place)),
         tag("td", verdict.sentence, tag("small", "simple methods: ", simple) if simple else None, how),
-        tag("td", _joined(keys), more, marks([verdict.recipe] if verdict.recipe not in (None, "paper") else [])),
+        tag("td", runs, " ", marks([verdict.recipe] if verdict.recipe not in (None, "paper") else [])),
         id=f"claim-{claim.id.replace('/', '-')}", data_status=str(verdict.status),
     )  # fmt: skip
 
@@ -236,7 +248,8 @@ def cell(cell: Cell) -> Html:
     """One run: the command that makes it again, how it ended, its numbers, its whole configuration."""
     job, info = cell.saved.job, cell.saved.info
     summary = tag("summary", job.label, " ", marks(provenance.marks(job)), tag("small", cell.key[:8]))
-    command = tag("div", tag("pre", provenance.command(job)), tag("button", "Copy", type="button"), class_="copy")
+    line = provenance.command(job)
+    command = tag("div", tag("pre", line), tag("button", "Copy", type="button"), class_="copy") if line else None
     facts = {name: _short(value) for name, value in cell.metrics.items() if isinstance(value, (int, float, str))}
     facts |= {"finished": info.get("finished"), "took": duration(info["seconds"]) if "seconds" in info else None}
     facts["processor"] = info.get("processor")

@@ -49,9 +49,12 @@ def is_comparable(job: Job) -> bool:
 
 
 def command(job: Job) -> str:
-    """The line to type: the job's item, recipe and changed settings, and its key, so that nothing else is run."""
-    if job.item not in catalogue.ITEMS or "config" not in job.settings:
-        return f"multigrade {job.item}"
+    """The line to type: the job's item, recipe and changed settings, and its key, so that nothing else is run.
+
+    A job from outside the catalogue may name its own; nothing if it does not.
+    """
+    if job.item not in catalogue.ITEMS:
+        return str(job.settings.get("command", ""))
     parts = ["multigrade", "reproduce", job.item]
     name, seed = recipe(job) or _baseline_recipe(job), job.settings.get("seed", 0)
     parts += ["--recipe", name]

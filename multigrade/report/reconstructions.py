@@ -24,10 +24,10 @@ def _reconstruction_block(name: str, group: list[Cell], simple: list[Cell]) -> B
         cell for cell in simple
         if cell.saved.job.data == like.saved.job.data and cell.settings["size"] == like.settings["size"]
     ]  # fmt: skip
-    return Block("", name, (*runs, *beside), (reconstruction_chart(runs, beside),), plates(runs, beside))
+    return Block("", name, (*runs, *beside), (reconstruction_chart(name, runs, beside),), plates(runs, beside))
 
 
-def reconstruction_chart(runs: Sequence[Cell], simple: Sequence[Cell]) -> Chart:
+def reconstruction_chart(name: str, runs: Sequence[Cell], simple: Sequence[Cell]) -> Chart:
     """PSNR against epochs where it was recorded (Figures 8-14), the training loss elsewhere (Figures 5, 6)."""
     has_psnr = all("psnr" in record.columns for cell in runs for record in cell.saved.result.records)
     column = "psnr" if has_psnr and runs[0].settings["task"] != "regress" else "train_loss"
@@ -35,11 +35,11 @@ def reconstruction_chart(runs: Sequence[Cell], simple: Sequence[Cell]) -> Chart:
     levels = ()
     if column == "psnr":
         methods = [item for cell in simple for item in cell.metrics["methods"].items()]
-        levels = tuple((value, f"{name} {value:.2f} dB") for name, value in methods)
+        levels = tuple((value, f"{method} {value:.2f} dB") for method, value in methods)
     label = "PSNR (dB)" if column == "psnr" else "training loss"
     return Chart(
-        label, "epochs, grade after grade", label, lines, log_y=column != "psnr", grades=grades, levels=levels,
-        lost=lost,
+        f"{name}: {label}", "epochs, grade after grade", label, lines, log_y=column != "psnr", grades=grades,
+        levels=levels, lost=lost,
     )  # fmt: skip
 
 
@@ -53,7 +53,7 @@ def plates(runs: Sequence[Cell], simple: Sequence[Cell]) -> tuple[Plate, ...]:
 
 
 def _plate(cell: Cell, name: str, shown: Shown) -> Plate:
-    method, metrics = cell.settings["method"], cell.metrics
+    method, metrics = cell.settings.get("method", cell.saved.job.label), cell.metrics
     if name == "reference":
         return Plate(name, shown, "reference")
     if name == "input":

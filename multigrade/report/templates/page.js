@@ -113,10 +113,10 @@
     });
     const made = chart.grades.slice(1).map(([x]) => vertical(x, "dot", 1));
     if (chart.band) {
-      made.push({
-        type: "rect", xref: "paper", yref: "y", x0: 0, x1: 1, y0: -1, y1: 1, layer: "below",
-        fillcolor: `rgba(${colour("band")}, 0.13)`, line: { color: `rgb(${colour("band")})`, width: 1, dash: "dash" },
-      });
+      const across = { xref: "paper", yref: "y", x0: 0, x1: 1, layer: "below" };
+      made.push({ ...across, type: "rect", y0: -1, y1: 1, fillcolor: `rgba(${colour("band")}, 0.13)`, line: { width: 0 } });
+      for (const y of [-1, 1])
+        made.push({ ...across, type: "line", y0: y, y1: y, line: { color: `rgb(${colour("band")})`, width: 1, dash: "dash" } });
       made.push(vertical(chart.spectra.at[chart.index], "solid", 1.5));
     }
     return made;
@@ -158,7 +158,8 @@
     const { values, num, grade, step, loss } = chart.spectra;
     const at = values.subarray(chart.index * 2 * num, (chart.index + 1) * 2 * num);
     const below = at.subarray(0, num).filter((value) => value <= -1).length;
-    const text = `Grade ${grade[chart.index]}, epoch ${step[chart.index].toLocaleString("en")}: smallest ${number(at[0])}, ` +
+    const where = grade[grade.length - 1] > 1 ? `Grade ${grade[chart.index]}, epoch` : "Epoch";
+    const text = `${where} ${step[chart.index].toLocaleString("en")}: smallest ${number(at[0])}, ` +
       `largest ${number(at[num])}; ${below} of ${num} at or below −1; loss ${number(loss[chart.index])}`;
     chart.element.querySelector(".scrub output").textContent = text;
     chart.element.querySelector(".scrub input").setAttribute("aria-valuetext", text);

@@ -1,0 +1,51 @@
+"""Runs that belong to no item of the catalogue, the demo's among them: curves, predictions and pictures as they are."""
+
+from collections.abc import Sequence
+
+from ..lab import catalogue
+from .blocks import Block, Figure, method_lines
+from .charts import Chart
+from .descents import prediction_chart
+from .gather import Cell
+from .reconstructions import plates, reconstruction_chart
+
+# What runs of one block may differ in.
+DIFFERENT = ("method", "structure", "learning_rate", "seed")
+
+
+def others(cells: Sequence[Cell]) -> Figure:
+    """One block for each data set."""
+    groups: dict[str, list[Cell]] = {}
+    for cell in cells:
+        if cell.saved.job.item not in catalogue.ITEMS:
+            same = {k: str(v) for k, v in sorted(cell.settings.items()) if k not in DIFFERENT}
+            groups.setdefault(f"{cell.saved.job.item} {cell.saved.job.kind} {same}", []).append(cell)
+    blocks = [_block(f"others-{index + 1}", group) for index, group in enumerate(groups.values())]
+    return Figure("others", "Runs beside the paper", "others", "What was run beyond the catalogue.", "", tuple(blocks))
+
+
+def _block(name: str, group: list[Cell]) -> Block:
+    runs = sorted((cell for cell in group if cell.saved.result.records), key=_method, reverse=True)  # SGDL, then MGDL
+    title = _title(group[0])
+    charts = [prediction_chart(cell, _method(cell)) for cell in runs if "stages" in cell.saved.result.arrays]
+    if runs and "task" in runs[0].settings:
+        charts.append(reconstruction_chart(title, runs, []))
+    elif runs:
+        lines, grades, lost = method_lines(runs, "train_loss")
+        charts.append(
+            Chart("Training loss", "epochs, grade after grade", "training loss", lines, log_y=True, grades=grades,
+                  lost=lost)
+        )  # fmt: skip
+    return Block(name, title, tuple(group), tuple(charts), plates(group, []))
+
+
+def _method(cell: Cell) -> str:
+    return cell.settings.get("method", cell.saved.job.kind)
+
+
+def _title(cell: Cell) -> str:
+    settings = cell.settings
+    parts = [f"setting {settings['setting']}"] if "setting" in settings else []
+    parts += [str(settings[name]) for name in ("task", "image") if name in settings]
+    parts += [f"{name} {settings[name]}" for name in ("noise", "blur") if settings.get(name)]
+    return f"{cell.saved.job.item}: {', '.join(parts) or cell.saved.job.kind}"
