@@ -137,6 +137,7 @@ class Store:
         """Yield whether the job is ours: False at once, or a wait, while another process does it."""
         path = self._folder(key, ".work").with_suffix(".lock")
         with self._writing():
+            path.parent.mkdir(exist_ok=True)
             handle = _locked(path, wait)
         try:
             yield handle is not None
