@@ -31,7 +31,10 @@ ATTEMPTS = 3  # of a job whose worker dies; our choice
 
 
 class Report(NamedTuple):
-    """What became of a job: "finished", "kept" (it was there), "failed" with a sentence, or "busy" elsewhere."""
+    """What became of a job: "finished", "kept" (it was there) or "failed", with a sentence.
+
+    On the way there, to be tried again: "busy" (another process is at it) and "died" (its worker).
+    """
 
     job: Job
     status: str

@@ -85,7 +85,7 @@ class Store:
     def check(self, key: str) -> dict:
         """The checked contents of ``result.json``; ValueError in one line if anything in the folder is not sound."""
         folder = self._folder(key)
-        result = _read_json(folder / "result.json")
+        result, _ = _read_json(folder / "result.json"), _read_json(folder / "run.json")
         if result.get("numerics") != NUMERICS:
             raise ValueError(f"result {key} was made by other numerics ({result.get('numerics')}, now {NUMERICS})")
         if _job(result).key != key:
