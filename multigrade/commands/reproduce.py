@@ -100,9 +100,8 @@ def _show(names, plan, expanded, workers: int) -> None:
     table = Table("item", "what", "where", "jobs", "time", title=f"recipe {plan['recipe']}, {workers} jobs at a time")
     for name in names:
         jobs, item = catalogue.expand([name], **plan), catalogue.ITEMS[name]
-        left = sum(costs.seconds(job, speed) for job in jobs) / workers
-        table.add_row(name, item.title, item.place, str(len(jobs)), duration(left))
-    whole = sum(costs.seconds(job, speed) for job in expanded) / workers
+        table.add_row(name, item.title, item.place, str(len(jobs)), duration(costs.total(jobs, speed, workers)))
+    whole = costs.total(expanded, speed, workers)
     table.add_section()
     table.add_row("all of them", "items share jobs", "", str(len(expanded)), duration(whole))
     Console().print(table)

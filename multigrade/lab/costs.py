@@ -5,7 +5,7 @@ edge of stability takes less. Estimates order the jobs and are shown to the user
 """
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -55,6 +55,24 @@ def seconds(job: Job, speed: Speed = Speed()) -> float:  # noqa: B008
     if "structure" not in settings:  # theory, convex
         return 5.0 + 1e-3 * settings.get("epochs", 0)
     return sum(speed.compilation + _grade(job, network, speed) for network in structures.PAPER[settings["structure"]])
+
+
+def total(jobs: Sequence[Job], speed: Speed, workers: int) -> float:
+    """An estimate of the time until all jobs are done: a worker compiles once what several of its jobs share."""
+    compiled = {_program(job): _compilation(job, speed) for job in jobs}
+    steps = sum(seconds(job, speed) - _compilation(job, speed) for job in jobs)
+    return sum(compiled.values()) + steps / workers
+
+
+def _program(job: Job) -> tuple:
+    """What decides which programs a job compiles: the shapes, not the numbers that are arguments of them."""
+    settings = job.settings
+    shape = settings.get("size") or settings.get("image")
+    return job.kind, settings.get("config"), settings.get("structure"), settings.get("task"), shape
+
+
+def _compilation(job: Job, speed: Speed) -> float:
+    return speed.compilation * len(structures.PAPER[job.settings["structure"]]) if "structure" in job.settings else 0.0
 
 
 def _grade(job: Job, network: AnyNetwork, speed: Speed) -> float:
