@@ -103,6 +103,11 @@ def test_quick_runs_decide_nothing_and_fast_ones_no_table(recipe):
     assert found["theorem/1"].status is expected
 
 
+def test_a_whole_quick_run_leaves_every_claim_not_comparable():
+    found = verdicts(worlds.world(True, recipe="quick"))
+    assert {verdict.status for verdict in found} == {Status.NOT_COMPARABLE}
+
+
 def test_stand_ins_and_changed_settings_decide_nothing():
     results = worlds.world(True, ["table1"])
     for changes, reason in (
