@@ -152,7 +152,7 @@ class Network:
         # A tiny network spends a third of its step on the columns' sums that are a bias's gradient; as a product with
         # ones they cost little. From two hidden layers on, the plain sum is the faster one.
         if rows.ndim == 2 and self.depth == 2 and max(self.widths) <= 64:
-            return jnp.ones((len(rows), 1), rows.dtype) @ bias[None]
+            return jnp.ones((len(rows), 1), bias.dtype) @ bias[None]
         return bias
 
 

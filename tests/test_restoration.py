@@ -12,7 +12,6 @@ from multigrade.curvature import SpectrumObserver
 from multigrade.imaging import restore
 from multigrade.imaging.images import add_blur, add_noise, load
 from multigrade.imaging.operators import GaussianBlur, Identity
-from multigrade.imaging.pixels import PixelImage, PixelRestoration, huber, neighbours
 from multigrade.imaging.restoration import (
     DIFFERENCES,
     ImageData,
@@ -23,6 +22,7 @@ from multigrade.imaging.restoration import (
     soft_threshold,
 )
 from multigrade.imaging.restore import Options
+from multigrade.imaging.variational import huber, objective
 from multigrade.training.grades import train_grades
 
 CAMERA = load(":camera").pixels[64:192:2, 160:288:2]  # 64 x 64
@@ -77,15 +77,12 @@ def test_objective_is_the_printed_one_and_its_gradient_sees_u_fixed(operator):
     )
 
 
-def test_pixels_with_alpha_1_equal_the_whole_image_objective():
-    network, params, data = _image_data(alpha=1.0)
+@pytest.mark.parametrize("operator", [Identity(), GaussianBlur(1.0)], ids=["identity", "blur"])
+def test_with_alpha_1_the_objective_is_that_of_all_images(operator):
+    network, params, data = _image_data(operator, alpha=1.0)
     loss, _ = Restoration(network)(params, jnp.zeros((2, 2, 5, 6)), data)
-    pixels = PixelImage(
-        data.features, data.before.reshape(2, -1).T, data.observed.reshape(2, -1).T, jnp.ones(30), neighbours(5, 6),
-        data.scale, data.weight, data.beta,
-    )  # fmt: skip
-    by_pixel, _ = PixelRestoration(network)(params, (), pixels)
-    assert float(by_pixel) * 30 * 0.25 == pytest.approx(float(loss), rel=1e-5)
+    image = data.before + 0.5 * network(params, data.features).T.reshape(2, 5, 6)
+    assert objective(image, data.observed, operator, 0.05, 1.5) == pytest.approx(float(loss), rel=1e-5)
 
 
 def test_network_image_in_blocks_equals_the_network():
@@ -170,14 +167,15 @@ def test_spectrum_of_a_restoration_run_equals_the_dense_hessian_with_u_fixed():
         np.testing.assert_allclose(np.sort(largest), np.sort(seen[int(step)])[-3:], atol=1e-4)
 
 
-def test_denoising_rises_through_the_grades_and_beats_the_input():
+def test_denoising_beats_the_input_and_its_first_grade():
     """The fast recipe on a smooth 64 x 64 picture; the noise level is estimated."""
     clean = add_blur(CAMERA, 1.0)
     noisy = add_noise(clean, 25, seed=0)
     result = restore.denoise(noisy, reference=clean, options=Options(width=48, layers=2, grades=3, epochs=500))
     values = [grade["psnr"] for grade in result.metrics["grades"]]
-    assert values == sorted(values)
+    assert min(values[1:]) > values[0] + 2
     assert values[-1] > result.metrics["input"]["psnr"] + 2
+    assert result.metrics["objective"] >= result.metrics["least_objective"]
     assert result.metrics["noise_sigma"] == pytest.approx(25, rel=0.25)
 
 

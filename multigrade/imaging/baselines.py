@@ -11,7 +11,6 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 import numpy as np
-import scipy.fft
 from jax import Array
 from scipy.ndimage import map_coordinates
 from skimage.restoration import inpaint_biharmonic as _inpaint_biharmonic
@@ -19,6 +18,7 @@ from skimage.restoration import inpaint_biharmonic as _inpaint_biharmonic
 from .metrics import psnr
 from .noise import estimate_noise_sigma
 from .operators import FirstDifferences, GaussianBlur
+from .variational import dct, differences, differences_adjoint, idct
 
 ORDERS = {"bilinear": 1, "cubic": 3}
 # Near the median of the optimal constants on seven free pictures, noise 1 to 50, blur 2 and 5. The powers of the noise
@@ -150,7 +150,7 @@ def wiener(
     eigenvalues = blur.eigenvalues(image.shape[-2:])
     if strength == 0 and not eigenvalues.all():
         raise ValueError("strength 0 would divide by zero: this blur cannot be inverted")
-    return _idct(eigenvalues / (eigenvalues**2 + strength) * _dct(image))
+    return idct(eigenvalues / (eigenvalues**2 + strength) * dct(image))
 
 
 def wiener_strength(noise_sigma: float) -> float:
@@ -179,13 +179,13 @@ def tv_deblur(
     eigenvalues, normal = blur.eigenvalues(image.shape[-2:]), FirstDifferences().normal_eigenvalues(image.shape[-2:])
     rho, limit = np.asarray(penalty * strength, image.dtype), np.asarray(1 / penalty, image.dtype)
     inverse = (1 / (eigenvalues**2 + rho * normal)).astype(image.dtype)
-    data = eigenvalues.astype(image.dtype) * _dct(image)
+    data = eigenvalues.astype(image.dtype) * dct(image)
     split = scaled_dual = np.zeros((2, *image.shape), image.dtype)
     x = image
     for _ in range(iterations):
-        x = _idct(inverse * (data + rho * _dct(_differences_adjoint(split - scaled_dual))))
+        x = idct(inverse * (data + rho * dct(differences_adjoint(split - scaled_dual))))
         # Over-relaxation by 1.8 (Boyd and others 2011, Section 3.4.3).
-        shifted = 1.8 * _differences(x) - 0.8 * split + scaled_dual
+        shifted = 1.8 * differences(x) - 0.8 * split + scaled_dual
         scaled_dual = np.clip(shifted, -limit, limit)
         split = shifted - scaled_dual
     return x
@@ -194,33 +194,6 @@ def tv_deblur(
 def tv_deblur_strength(noise_sigma: float) -> float:
     """The rule: strength = 4 noise^2, noise on the 0..255 scale divided by 255."""
     return TV_DEBLUR_RULE * (noise_sigma / 255) ** 2
-
-
-# numpy twins of FirstDifferences, [0] and [1] in front: the loop above alternates with scipy's DCT, twice as fast as
-# JAX's on a CPU, and keeps float64 whatever JAX's mode.
-def _differences(x: np.ndarray) -> np.ndarray:
-    out = np.zeros((2, *x.shape), x.dtype)
-    np.subtract(x[..., 1:, :], x[..., :-1, :], out=out[0][..., :-1, :])
-    np.subtract(x[..., 1:], x[..., :-1], out=out[1][..., :-1])
-    return out
-
-
-def _differences_adjoint(y: np.ndarray) -> np.ndarray:
-    out = np.zeros(y.shape[1:], y.dtype)
-    down, along = y[0][..., :-1, :], y[1][..., :-1]
-    out[..., :-1, :] -= down
-    out[..., 1:, :] += down
-    out[..., :-1] -= along
-    out[..., 1:] += along
-    return out
-
-
-def _dct(image: np.ndarray) -> np.ndarray:
-    return np.asarray(scipy.fft.dctn(image, axes=(-2, -1), norm="ortho", workers=-1))
-
-
-def _idct(image: np.ndarray) -> np.ndarray:
-    return np.asarray(scipy.fft.idctn(image, axes=(-2, -1), norm="ortho", workers=-1))
 
 
 # --- Strengths -----------------------------------------------------------------------------------------------------

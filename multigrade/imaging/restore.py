@@ -4,12 +4,14 @@ Each task takes an image, (h, w) or (h, w, 3) on the unit scale, and returns a `
 after every grade, the model, the records and, if a reference is given, PSNR and SSIM. Two recipes:
 
 paper   the paper's structures, initial weights, optimiser, learning rate and number of steps (facts in Appendix C and
-        the authors' recorded runs): hours on a laptop for anything but small pictures.
-fast    the same structures trained by us: Muon with a warm-up and cosine schedule, random pixels with their neighbours
-        where the operator allows it, features standardised between grades, later grades starting from zero output.
+        the authors' recorded runs): hours on a laptop for anything but small pictures. lambda follows from the noise,
+        RULE[task] * sigma / 255, and beta is 1, as in a recorded winner.
+fast    the same structures and the same objective, minimised in two stages: over all images, which takes seconds
+        (``variational``), with lambda and beta chosen from the observation (``strengths``); then the grades are fitted
+        to that image by random pixels (``target``), with Muon, a warm-up and cosine schedule, features standardised
+        between grades, later grades starting from zero output.
 
-lambda follows from the noise level by one rule for all images: lambda = RULE[task] * sigma / 255, and beta is 1, as in
-the paper's recorded winner. The noise level is estimated from the image when it is not given.
+The noise level is estimated from the image when it is not given.
 """
 
 import dataclasses
@@ -22,21 +24,26 @@ import jax.numpy as jnp
 import numpy as np
 
 from .. import structures
-from ..model import Grade, MultiGrade
+from ..model import MultiGrade
 from ..networks import Network
 from ..training import Fit, Plateau, fit_grades, warmup_cosine
 from ..training.checkpoint import fingerprint
-from ..training.grades import GradeProblem, make_checkpoint, standardised, train_grades, zero_output
+from ..training.grades import make_checkpoint, train_grades
 from ..training.record import RunRecord
 from .metrics import psnr, ssim
 from .noise import estimate_noise_sigma
 from .operators import BlockAverage, GaussianBlur, Identity, Mask, Operator
-from .pixels import PixelImage, PixelRestoration, RandomPixels, neighbours
-from .restoration import RestorationTask, apply_in_blocks, pixel_coordinates
+from .restoration import RestorationTask, pixel_coordinates
+from .strengths import Strengths, choose_strengths
+from .target import PixelFeatures, TargetTask
+from .variational import objective, solve
 
-# lambda per unit of noise; 0.25 gives the recorded winner 1e-2 at noise 10, the rest is our choice.
+# lambda per unit of noise in the paper recipe; 0.25 gives the recorded winner 1e-2 at noise 10, the rest is our choice.
 RULE = {"denoise": 0.25, "deblur": 0.04, "inpaint": 0.04, "upsample": 0.04}
 SMALLEST_LAMBDA = 1e-4
+FAST_STEPS = 1500  # per grade
+FAST_BATCH = 4096
+FAST_RATE = 0.04
 METHODS = ("mgdl", "sgdl")
 RECIPES = ("paper", "fast")
 
@@ -91,35 +98,11 @@ def regress(image, *, reference=None, options: Options = Options()) -> Restored:
     channels = _channels(image)
     _, height, width = channels.shape
     _check_reference(reference, channels.shape)
-    grid = np.zeros((height, width), bool)
-    grid[::2, ::2] = True
-    coordinates, values = pixel_coordinates(height, width), channels.reshape(len(channels), -1).T
-    held_out = np.zeros((height, width), bool)
-    held_out[1::2, 1::2] = True
     structure = _structure(options, layers=2, single_layers=8, outputs=len(channels))
-    inputs = 2 * coordinates - 1 if options.recipe == "fast" else coordinates
-    rows, held = grid.ravel(), held_out.ravel()
-    common = {
-        "validation": (inputs[held], values[held]) if held.any() else None,
-        "seed": options.seed,
-        "time_limit": options.time_limit,
-        "observers": options.observers,
-        "checkpoint": options.checkpoint,
-    }
-    if options.recipe == "paper":
-        fit = fit_grades(
-            structure, inputs[rows], values[rows], num_steps=options.epochs or 10_000, optimiser="adam",
-            learning_rate=options.learning_rate or 1e-3, record_every=10, stopping=Plateau(20, 1e-4),
-            seed_per_grade=False, **common,
-        )  # fmt: skip
-    else:
-        steps = options.epochs or 3000
-        fit = fit_grades(
-            structure, inputs[rows], values[rows], num_steps=steps, optimiser="muon",
-            learning_rate=warmup_cosine(options.learning_rate or 0.02, steps), batch_size=min(4096, int(rows.sum())),
-            record_every=100, residual_scaling=True, standardise_features=True, **common,
-        )  # fmt: skip
-    stages = [np.asarray(stage).T.reshape(channels.shape) for stage in _staged(fit.model, jnp.asarray(inputs))]
+    pixels = np.arange(height * width).reshape(height, width)
+    rows, held_out = pixels[::2, ::2].ravel(), pixels[1::2, 1::2].ravel()
+    train = _by_rows if options.recipe == "paper" else _by_pixels
+    fit, stages = train(structure, channels, options, rows, held_out)
     facts = {"train_psnr": psnr(stages[-1][:, ::2, ::2], channels[:, ::2, ::2])}
     return _restored(fit, stages, image, image if reference is None else reference, facts)
 
@@ -159,57 +142,80 @@ def _restore(task, image, operator: Operator, known, noise_sigma, reference, opt
     if noise_sigma is not None and not (np.isfinite(noise_sigma) and noise_sigma >= 0):
         raise ValueError(f"noise_sigma must be at least 0 on the 0..255 scale; got {noise_sigma!r}")
     sigma = estimate_noise_sigma(observed) if noise_sigma is None else float(noise_sigma)
-    weight = max(RULE[task] * sigma / 255, SMALLEST_LAMBDA) if options.weight is None else options.weight
-    beta = 1.0 if options.beta is None else options.beta
     shape = (len(observed), *getattr(operator, "shape", observed.shape[1:]))
     _check_reference(reference, shape)
-    layers = _structure(options, layers=3, single_layers=12, outputs=len(observed))
-    by_pixel = isinstance(operator, (Identity, Mask)) and options.recipe == "fast"
-    train = _by_pixels if by_pixel else _whole_image
-    fit, stages = train(layers, observed, shape, operator, known, weight, beta, reference, options)
-    facts = {"noise_sigma": sigma, "noise_was_estimated": noise_sigma is None, "lambda": weight, "beta": beta}
+    structure = _structure(options, layers=3, single_layers=12, outputs=len(observed))
+    strengths, facts = _strengths(task, observed, operator, sigma, options), {}
+    if options.recipe == "paper":
+        fit, stages = _whole_image(structure, observed, shape, operator, strengths, reference, options)
+    else:
+        target = solve(observed, operator, *strengths, shape=shape)
+        facts["least_objective"] = objective(target, observed, operator, *strengths)
+        fit, stages = _by_pixels(structure, target, options)
+    facts |= {"noise_sigma": sigma, "noise_was_estimated": noise_sigma is None, **_named(strengths)}
+    facts["objective"] = objective(np.float32(stages[-1]), observed, operator, *strengths)
     return _restored(fit, stages, image, reference, facts)
 
 
-def _whole_image(structure, observed, shape, operator, known, weight, beta, reference, options: Options):
-    """Every step sees every pixel: the paper's algorithm, with Adam (paper) or Muon and a schedule (fast)."""
-    coordinates = pixel_coordinates(*shape[1:])
-    task = RestorationTask(
-        jnp.asarray(coordinates if options.recipe == "paper" else 2 * coordinates - 1),
-        jnp.asarray(observed), jnp.zeros(shape, jnp.float32), operator, weight, beta, 0.99,
-        reference=None if reference is None else jnp.asarray(_channels(reference)),
-    )  # fmt: skip
+def _strengths(task: str, observed, operator: Operator, sigma: float, options: Options) -> Strengths:
+    """lambda and beta: the caller's, else the recipe's."""
     if options.recipe == "paper":
-        steps, training = (
-            options.epochs or 20_000,
-            {"optimiser": "adam", "learning_rate": options.learning_rate or 5e-3},
-        )
+        chosen = Strengths(max(RULE[task] * sigma / 255, SMALLEST_LAMBDA), 1.0)
     else:
-        steps = options.epochs or 150
-        rate = warmup_cosine(options.learning_rate or 0.02, steps)
-        training = {"optimiser": "muon", "learning_rate": rate}
-    fit = _train(structure, task, observed, operator, steps, options, (weight, beta), record_every=10, **training)
-    return fit, [np.asarray(stage) for stage in _images(fit.model, task)]
+        chosen = choose_strengths(observed, operator, sigma / 255)
+    weight = chosen.weight if options.weight is None else options.weight
+    return Strengths(weight, chosen.beta if options.beta is None else options.beta)
 
 
-def _by_pixels(structure, observed, shape, operator, known, weight, beta, reference, options: Options):
-    task = PixelTask(
-        jnp.asarray(2 * pixel_coordinates(*shape[1:]) - 1), jnp.zeros(shape, jnp.float32), jnp.asarray(observed),
-        jnp.ones(shape[1:]) if known is None else jnp.asarray(known, jnp.float32), weight, beta,
+def _named(strengths: Strengths) -> dict[str, float]:
+    return {"lambda": strengths.weight, "beta": strengths.beta}
+
+
+def _by_rows(structure, channels, options: Options, rows, held_out) -> tuple[Fit, list]:
+    """Regression by the paper's recipe: every step sees every training pixel."""
+    _, height, width = channels.shape
+    inputs, values = pixel_coordinates(height, width), channels.reshape(len(channels), -1).T
+    fit = fit_grades(
+        structure, inputs[rows], values[rows], num_steps=options.epochs or 10_000, optimiser="adam",
+        learning_rate=options.learning_rate or 1e-3, record_every=10, stopping=Plateau(20, 1e-4), seed=options.seed,
+        seed_per_grade=False, validation=(inputs[held_out], values[held_out]) if len(held_out) else None,
+        time_limit=options.time_limit, observers=options.observers, checkpoint=options.checkpoint,
     )  # fmt: skip
-    steps = options.epochs or 2000
-    fit = _train(
-        structure, task, observed, operator, steps, options, (weight, beta), record_every=100,
-        optimiser="muon", learning_rate=warmup_cosine(options.learning_rate or 0.01, steps),
-        sampler=RandomPixels(min(2048, observed[0].size)),
+    return fit, [np.asarray(stage).T.reshape(channels.shape) for stage in _staged(fit.model, jnp.asarray(inputs))]
+
+
+def _whole_image(structure, observed, shape, operator, strengths, reference, options: Options) -> tuple[Fit, list]:
+    """Restoration by the paper's recipe: a proximal step and an Adam step that see every pixel."""
+    task = RestorationTask(
+        jnp.asarray(pixel_coordinates(*shape[1:])), jnp.asarray(observed), jnp.zeros(shape, jnp.float32), operator,
+        *strengths, 0.99, reference=None if reference is None else jnp.asarray(_channels(reference)),
     )  # fmt: skip
-    return fit, [np.asarray(stage) for stage in _images(fit.model, task)]
+    settings = {"data": fingerprint(observed), "operator": type(operator).__name__, "strengths": tuple(strengths)}
+    settings["operator arrays"] = fingerprint(*jax.tree.leaves(operator))
+    training = {"optimiser": "adam", "learning_rate": options.learning_rate or 5e-3, "record_every": 10}
+    fit = _train(structure, task, options.epochs or 20_000, settings, options, **training)
+    return fit, _images(fit.model, task)
 
 
-def _train(structure, task, observed, operator, steps, options: Options, strengths, **training) -> Fit:
-    settings = {"data": fingerprint(observed), "operator": type(operator).__name__, "strengths": strengths}
-    settings |= {"operator arrays": fingerprint(*jax.tree.leaves(operator)), "seed": options.seed, **training}
+def _by_pixels(structure, target, options: Options, rows=None, held_out=()) -> tuple[Fit, list]:
+    """The fast recipe: random pixels of a target image (channels, h, w), all of them or those at ``rows``."""
+    channels, height, width = target.shape
+    steps, rate = options.epochs or FAST_STEPS, options.learning_rate or FAST_RATE
+    num_pixels = height * width if rows is None else len(rows)
+    task = TargetTask(
+        PixelFeatures(jnp.asarray(2 * pixel_coordinates(height, width) - 1)), jnp.zeros((height * width, channels)),
+        jnp.asarray(target.reshape(channels, -1).T, jnp.float32), min(FAST_BATCH, num_pixels),
+        *(None if pixels is None or not len(pixels) else jnp.asarray(pixels) for pixels in (rows, held_out)),
+    )  # fmt: skip
+    settings = {"data": fingerprint(target, rows, np.asarray(held_out)), "batch_size": task.batch_size}
+    training = {"optimiser": "muon", "learning_rate": warmup_cosine(rate, steps), "record_every": max(steps // 30, 1)}
+    fit = _train(structure, task, steps, settings, options, **training)
+    return fit, [image.T.reshape(target.shape) for image in _images(fit.model, task)]
+
+
+def _train(structure, task, steps: int, settings: dict, options: Options, **training) -> Fit:
     plan = (steps,) * len(structure)
+    settings = {**settings, "seed": options.seed, **training}
     checkpoint = make_checkpoint(options.checkpoint, 30.0, structure, plan, options.observers, settings)
     return train_grades(
         structure, task, num_steps=plan, seed=options.seed, seed_per_grade=options.recipe != "paper",
@@ -217,44 +223,13 @@ def _train(structure, task, observed, operator, steps, options: Options, strengt
     )  # fmt: skip
 
 
-@dataclasses.dataclass(frozen=True)
-class PixelTask:
-    """Restoration by random pixels, grade by grade."""
-
-    features: Any
-    image: Any
-    observed: Any
-    known: Any
-    weight: float
-    beta: float
-
-    def problem(self, network, index: int) -> GradeProblem:
-        channels, height, width = self.observed.shape
-        misfit = jnp.sum(self.known * (self.image - self.observed) ** 2) / (channels * jnp.sum(self.known))
-        scale = jnp.sqrt(misfit) if index else jnp.float32(1)
-        (features,), finish = standardised(self.features)
-        data = PixelImage(
-            features,
-            self.image.reshape(channels, -1).T,
-            self.observed.reshape(channels, -1).T,
-            self.known.ravel(),
-            neighbours(height, width),
-            scale,
-            jnp.float32(self.weight),
-            jnp.float32(self.beta),
-        )
-        start = {"start": zero_output} if index else {}
-        return GradeProblem(PixelRestoration(network), data, scale, scale**2, finish=finish, **start)
-
-    def after(self, grade: Grade, auxiliary) -> "PixelTask":
-        added, features = apply_in_blocks(grade, self.features, self.image.shape)
-        return dataclasses.replace(self, features=features, image=self.image + added)
-
-
-def _images(model: MultiGrade, task):
+def _images(model: MultiGrade, task) -> list[np.ndarray]:
+    """The image after each grade."""
+    stages = []
     for grade in model.grades:
         task = task.after(grade, ())
-        yield task.image
+        stages.append(np.asarray(task.image))
+    return stages
 
 
 def _staged(model: MultiGrade, inputs):

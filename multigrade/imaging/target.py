@@ -1,0 +1,115 @@
+"""Grades fitted to a target image by random pixels, a few thousand a step.
+
+    grade l minimises 1/(2 P) sum over pixels |(t_p - g_p) / epsilon_l - N_l(x_p)|^2,   g the image of earlier grades
+
+The features x_p that earlier grades give a pixel are kept for all pixels, or, where they would not fit in memory,
+computed again for the pixels of each batch. They are standardised for training and the shift and scale absorbed into
+the weights afterwards, so the model is a plain MultiGrade on coordinates.
+"""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from ..model import Grade, apply_grade
+from ..networks import AnyNetwork
+from ..objectives import LeastSquares, Rows
+from ..training.grades import GradeProblem, absorb_moments, moments, zero_output
+
+KEPT_BYTES = 2**31  # features beyond this are computed when they are needed
+NUM_WATCHED = 2**14  # losses are recorded on so many pixels, spread evenly
+NUM_MOMENTS = 2**16  # and the features' means and deviations come from so many
+SLICE = 2**16
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class PixelFeatures:
+    """x_l of any pixels: ``grades`` applied to the rows of ``base``, which holds what is kept for every pixel."""
+
+    base: Array  # (pixels, d)
+    grades: tuple[Grade, ...] = ()
+
+    def __call__(self, pixels: Array) -> Array:
+        x = self.base[pixels]
+        for grade in self.grades:
+            x = grade.network.hidden(grade.params, x)
+        return x
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class RandomPixels:
+    """``size`` random pixels, drawn in the compiled loop from ``among`` (all if None); rows for least squares."""
+
+    features: PixelFeatures
+    mean: Array
+    deviation: Array
+    residual: Array  # (pixels, channels)
+    among: Array | None
+    size: int = dataclasses.field(metadata={"static": True})
+
+    def draw(self, key: Array, data: Rows) -> Rows:
+        """``data`` is what the loop records losses on; the batch does not depend on it."""
+        num = len(self.residual) if self.among is None else len(self.among)
+        pixels = jax.random.randint(key, (self.size,), 0, num)
+        return self.at(pixels if self.among is None else self.among[pixels])
+
+    def at(self, pixels: Array) -> Rows:
+        return Rows((self.features(pixels) - self.mean) / self.deviation, self.residual[pixels])
+
+
+@dataclasses.dataclass(frozen=True)
+class TargetTask:
+    """What the grades so far leave to do. Pixels run row by row; ``among`` holds those to learn from, None for all."""
+
+    features: PixelFeatures
+    image: Array  # (pixels, channels)
+    target: Array  # (pixels, channels)
+    batch_size: int
+    among: Array | None = None
+    held_out: Array | None = None
+
+    def problem(self, network: AnyNetwork, index: int) -> GradeProblem:
+        residual = self.target - self.image
+        learned = residual if self.among is None else residual[self.among]
+        scale = jnp.sqrt(jnp.mean(learned**2)) if index else jnp.float32(1)
+        scale = jnp.where(scale > 0, scale, 1)
+        mean, deviation = moments(self.features(self._spread(self.among, NUM_MOMENTS)))
+        sampler = RandomPixels(self.features, mean, deviation, residual / scale, self.among, self.batch_size)
+        return GradeProblem(
+            LeastSquares(network),
+            sampler.at(self._spread(self.among, NUM_WATCHED)),
+            scale,
+            scale**2,
+            validation=None if self.held_out is None else sampler.at(self._spread(self.held_out, NUM_WATCHED)),
+            sampler=sampler,
+            start=zero_output if index else lambda params: params,
+            finish=absorb_moments(mean, deviation),
+        )
+
+    def _spread(self, among: Array | None, count: int) -> Array:
+        """At most ``count`` of the pixels, evenly spread over them."""
+        size = len(self.image) if among is None else len(among)
+        chosen = jnp.linspace(0, size - 1, min(count, size)).astype(jnp.int32)
+        return chosen if among is None else among[chosen]
+
+    def after(self, grade: Grade, auxiliary) -> "TargetTask":
+        num_pixels, num_features = len(self.image), grade.network.widths[-2]
+        is_kept = 4 * num_pixels * num_features <= KEPT_BYTES
+        added, features = [], []
+        for start in range(0, num_pixels, SLICE):
+            part = jnp.arange(start, min(start + SLICE, num_pixels), dtype=jnp.int32)
+            output, hidden = _apply(self.features, grade, part)
+            added.append(output)
+            features += [hidden] if is_kept else []
+        grown = PixelFeatures(self.features.base, (*self.features.grades, grade))
+        kept = PixelFeatures(jnp.concatenate(features)) if is_kept else grown
+        return dataclasses.replace(self, features=kept, image=self.image + jnp.concatenate(added))
+
+
+@jax.jit
+def _apply(features: PixelFeatures, grade: Grade, pixels: Array) -> tuple[Array, Array]:
+    return apply_grade(grade, features(pixels))

@@ -1,0 +1,126 @@
+"""The restoration objective minimised over all images, without a network: what the grades are fitted to.
+
+    z = argmin_z 1/2 ||f - A z||^2 + sum h(B z) + coupling/2 ||z - near||^2
+
+with h the Huber function that is left of the paper's beta/2 (u - d)^2 + lambda |u| when u is eliminated (alpha = 1):
+h(d) = beta/2 d^2 where |d| <= lambda/beta, else lambda |d| - lambda^2/(2 beta). Large beta makes it total variation,
+large lambda (above beta times any difference) a Wiener filter.
+
+ADMM on u = B z. The step in z solves (A'A + rho B'B + coupling) z = right-hand side: one division where the operator is
+diagonal in the DCT basis (``eigenvalues``), a few steps of conjugate gradients from the last z elsewhere.
+"""
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import scipy.fft
+from jax import Array
+from jax.scipy.sparse.linalg import cg
+
+from .operators import FirstDifferences, Identity, Operator
+
+DIFFERENCES = FirstDifferences()
+JUMP = 0.03  # rho = lambda / JUMP: with it ADMM settles fastest on natural images (our choice)
+LEAST_RHO = 1e-4
+RELAXATION = 1.8  # Boyd and others 2011, Section 3.4.3
+CG_STEPS = 8
+
+
+def solve(
+    observed: np.ndarray,
+    operator: Operator,
+    weight: float,
+    beta: float,
+    *,
+    shape: tuple[int, ...] | None = None,
+    near: np.ndarray | None = None,
+    coupling: float = 0.0,
+    iterations: int = 60,
+) -> np.ndarray:
+    """The minimiser, (..., h, w) of ``shape`` (that of ``observed`` if not given), after ``iterations`` of ADMM.
+
+    ``weight`` is lambda. Sixty iterations leave the objective within 0.1 % of its minimum on the pictures we tried.
+    """
+    if not weight >= 0 or not beta > 0:
+        raise ValueError(f"weight must be at least 0 and beta positive; got {weight!r} and {beta!r}")
+    observed = np.asarray(observed, np.float32)
+    shape = observed.shape if shape is None else shape
+    rho = np.float32(max(min(weight / JUMP, beta), LEAST_RHO))
+    constant = np.asarray(operator.adjoint(jnp.asarray(observed)))
+    if coupling:
+        constant = constant + np.float32(coupling) * np.asarray(near, np.float32)
+    image_step = _image_step(operator, shape, rho, np.float32(coupling))
+    image = np.zeros(shape, np.float32) if near is None else np.asarray(near, np.float32)
+    split = dual = np.zeros(np.shape(differences(image)), np.float32)
+    for _ in range(iterations):
+        image = image_step(constant + rho * differences_adjoint(split - dual), image)
+        moved = RELAXATION * differences(image) + (1 - RELAXATION) * split + dual
+        split = huber_prox(moved, weight, beta, rho)
+        dual = moved - split
+    return image
+
+
+def huber_prox(v: np.ndarray, weight: float, beta: float, rho: float) -> np.ndarray:
+    """argmin_u h(u) + rho/2 (u - v)^2: shrunk by rho/(rho + beta) where v is small, by lambda/rho where it is large."""
+    inner = v * np.float32(rho / (rho + beta))
+    return np.where(np.abs(inner) * beta <= weight, inner, v - np.sign(v) * np.float32(weight / rho))
+
+
+def huber(difference: Array, weight: float, beta: float) -> Array:
+    """h(d) = min_u beta/2 (u - d)^2 + lambda |u|."""
+    size = jnp.abs(difference)
+    return jnp.where(size * beta <= weight, 0.5 * beta * size**2, weight * size - 0.5 * weight**2 / beta)
+
+
+def objective(image, observed, operator: Operator, weight: float, beta: float) -> float:
+    """1/2 ||f - A z||^2 + sum h(B z), the paper's objective with u eliminated."""
+    misfit = jnp.asarray(observed, jnp.float32) - operator(jnp.asarray(image, jnp.float32))
+    return float(0.5 * jnp.sum(misfit**2) + jnp.sum(huber(DIFFERENCES(jnp.asarray(image)), weight, beta)))
+
+
+def _image_step(operator: Operator, shape, rho, coupling) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
+    """(right-hand side, last z) -> z with (A'A + rho B'B + coupling) z = right-hand side."""
+    eigenvalues = getattr(operator, "eigenvalues", None)
+    if eigenvalues is not None or isinstance(operator, Identity):
+        spectrum = 1.0 if eigenvalues is None else eigenvalues(shape[-2:]) ** 2
+        normal = spectrum + rho * DIFFERENCES.normal_eigenvalues(shape[-2:]) + coupling
+        inverse = (1 / normal).astype(np.float32)
+        return lambda right, _: idct(inverse * dct(right))
+    return lambda right, last: np.asarray(_conjugate_gradients(operator, rho, coupling, right, last))
+
+
+@jax.jit
+def _conjugate_gradients(operator, rho, coupling, right, last):
+    def normal(z):
+        return operator.adjoint(operator(z)) + rho * DIFFERENCES.adjoint(DIFFERENCES(z)) + coupling * z
+
+    return cg(normal, right, x0=last, maxiter=CG_STEPS)[0]
+
+
+# numpy twins of FirstDifferences, with the two directions in front: the loop above alternates with scipy's DCT, twice
+# as fast as JAX's on a CPU.
+def differences(x: np.ndarray) -> np.ndarray:
+    out = np.zeros((2, *x.shape), x.dtype)
+    np.subtract(x[..., 1:, :], x[..., :-1, :], out=out[0][..., :-1, :])
+    np.subtract(x[..., 1:], x[..., :-1], out=out[1][..., :-1])
+    return out
+
+
+def differences_adjoint(y: np.ndarray) -> np.ndarray:
+    out = np.zeros(y.shape[1:], y.dtype)
+    down, along = y[0][..., :-1, :], y[1][..., :-1]
+    out[..., :-1, :] -= down
+    out[..., 1:, :] += down
+    out[..., :-1] -= along
+    out[..., 1:] += along
+    return out
+
+
+def dct(image: np.ndarray) -> np.ndarray:
+    return np.asarray(scipy.fft.dctn(image, axes=(-2, -1), norm="ortho", workers=-1))
+
+
+def idct(image: np.ndarray) -> np.ndarray:
+    return np.asarray(scipy.fft.idctn(image, axes=(-2, -1), norm="ortho", workers=-1))
