@@ -56,7 +56,11 @@ class Chart:
 
     @property
     def can_be_log(self) -> bool:
-        return not self.band and all((line.y[np.isfinite(line.y)] > 0).all() for line in self.lines)
+        return (
+            not self.band
+            and "dB" not in self.y_label
+            and all((line.y[np.isfinite(line.y)] > 0).all() for line in self.lines)
+        )
 
 
 def thin(x: np.ndarray, y: np.ndarray, points: int = POINTS) -> tuple[np.ndarray, np.ndarray]:

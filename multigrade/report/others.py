@@ -21,7 +21,7 @@ def others(cells: Sequence[Cell]) -> Figure:
             same = {k: str(v) for k, v in sorted(cell.settings.items()) if k not in DIFFERENT}
             groups.setdefault(f"{cell.saved.job.item} {cell.saved.job.kind} {same}", []).append(cell)
     blocks = [_block(f"others-{index + 1}", group) for index, group in enumerate(groups.values())]
-    return Figure("others", "Runs beside the paper", "others", "What was run beyond the catalogue.", "", tuple(blocks))
+    return Figure("beside", "", "others", "", "", tuple(blocks))
 
 
 def _block(name: str, group: list[Cell]) -> Block:

@@ -33,7 +33,7 @@ from .tables import tables
 from .theorems import theorems
 
 SECTIONS = {
-    "others": "Beside the paper",
+    "others": "Runs beside the paper",
     "regression": "Image regression",
     "denoising": "Denoising",
     "deblurring": "Deblurring",
@@ -104,6 +104,7 @@ def build(gathered: Gathered, *, title: str, progress: Progress | None = None) -
             "main",
             _summary(gathered, found, title, progress),
             [_section(name, cells, drawn) for name in _sections(drawn)],
+            _absent(drawn),
             _ledger(found, {cell.key: cell.saved.job.label for cell in cells}),
             _cells(cells),
         ),
@@ -152,9 +153,8 @@ def _navigation(drawn: Sequence[Figure]) -> Html:
 
 
 def _sections(drawn: Sequence[Figure]) -> dict[str, str]:
-    """The paper's sections, run or not, and what was run beside them."""
-    has_others = any(figure.section == "others" and figure.blocks for figure in drawn)
-    return {name: title for name, title in SECTIONS.items() if name != "others" or has_others}
+    """Those that there is something of."""
+    return {name: title for name, title in SECTIONS.items() if any(f.section == name and f.blocks for f in drawn)}
 
 
 def _figure_links(section: str, drawn: Sequence[Figure]) -> Html | None:
@@ -274,13 +274,12 @@ def _item_of(claim: str) -> str:
 
 
 def _section(name: str, cells: Sequence[Cell], drawn: Sequence[Figure]) -> Html:
-    of_section = [figure for figure in drawn if figure.section == name]
-    shown = [figure for figure in of_section if figure.blocks]
+    shown = [figure for figure in drawn if figure.section == name and figure.blocks]
     table = next((each for each in tables(cells) if each.id == TABLES.get(name)), None)
     told = tag("p", EXPLAINED[name], class_="soft") if name in EXPLAINED else None
     return tag(
         "section", tag("h2", SECTIONS[name]), told, [parts.table(table), _legend()] if table else None,
-        [parts.figure(figure) for figure in shown], _absent([f for f in of_section if not f.blocks]), id=name,
+        [parts.figure(figure) for figure in shown], id=name,
     )  # fmt: skip
 
 
@@ -292,17 +291,20 @@ def _legend() -> Html:
     )  # fmt: skip
 
 
-def _absent(missing: Sequence[Figure]) -> Html | None:
-    if not missing:
-        return None
+def _absent(drawn: Sequence[Figure]) -> Html | None:
+    """Figures that there is nothing of, and the commands that would make them."""
     by_item: dict[str, list[str]] = {}
-    for figure in missing:
-        by_item.setdefault(figure.item, []).append(figure.name)
-    lines = [
-        tag("li", ", ".join(names), ": ", tag("code", f"multigrade reproduce {item}"))
+    for figure in drawn:
+        if figure.item and not figure.blocks:
+            by_item.setdefault(figure.item, []).append(figure.name)
+    if not by_item:
+        return None
+    rows = [
+        tag("tr", tag("td", ", ".join(names)), tag("td", tag("code", f"multigrade reproduce {item}")))
         for item, names in by_item.items()
     ]
-    return tag("div", tag("p", "Not run yet:"), tag("ul", lines), class_="absent")
+    body = tag("div", tag("table", tag("tbody", rows)), class_="scroll")
+    return tag("section", tag("h2", "Not run yet"), body, id="absent")
 
 
 def _ledger(found: Sequence[Verdict], labels: Mapping[str, str]) -> Html:

@@ -85,8 +85,9 @@ def _entry(entry: Entry, is_first: bool) -> Html:
 
 
 def figure(figure: Figure) -> Html:
-    heading = tag("h3", tag("a", figure.name, href=f"#{figure.id}"), f". {figure.caption}")
-    blocks = [_block(block, is_open=index == 0) for index, block in enumerate(figure.blocks)]
+    """Of many blocks the first is open; those beside the paper are few."""
+    heading = tag("h3", tag("a", figure.name, href=f"#{figure.id}"), f". {figure.caption}") if figure.name else None
+    blocks = [_block(block, is_open=index == 0 or not figure.name) for index, block in enumerate(figure.blocks)]
     return tag("section", heading, blocks, id=figure.id, class_="figure")
 
 
