@@ -59,7 +59,7 @@ def test_a_local_ray_cluster_gives_the_store_of_processes(tmp_path):
 
 # Two raylets on this machine; the one that does not hold the driver is killed once both are at work.
 CLUSTER = """
-import os, sys, threading, time
+import os, sys, time
 os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
 import ray
 from ray.cluster_utils import Cluster
@@ -83,7 +83,9 @@ class Killer:
 
 jobs = catalogue.expand(["lr-synthetic"], recipe="quick", images=None)
 reports = run_jobs(jobs, store, Experiment(experiments.run), executor="ray", progress=Killer())
-alive = sum(node["Alive"] for node in ray.nodes())
+deadline = time.monotonic() + 120  # it takes the cluster a while to declare a node dead
+while (alive := sum(node["Alive"] for node in ray.nodes())) > 1 and time.monotonic() < deadline:
+    time.sleep(0.5)
 print(f"killed after {killed[0]} of {len(jobs)}, {alive} node left,", {report.status for report in reports})
 ray.shutdown()
 cluster.shutdown()
