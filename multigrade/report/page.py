@@ -41,6 +41,12 @@ SECTIONS = {
     "spectra": "Eigenvalues along training",
     "theorems": "Theorems",
 }
+STATUSES = {
+    Status.HOLDS: "hold",
+    Status.FAILS: "do not hold",
+    Status.NOT_COMPARABLE: "not comparable",
+    Status.NOT_RUN: "not run",
+}
 TABLES = {"regression": "table-1", "denoising": "table-2", "deblurring": "table-3"}
 EXPLAINED = {
     "rates": "A cross at the top marks a rate at which a run diverged and has no number (NaN).",
@@ -172,7 +178,7 @@ def _summary(gathered: Gathered, found: Sequence[Verdict], title: str, progress:
     counts = Counter(verdict.status for verdict in found)
     tiles = [
         tag("a", tag("b", f"{parts.SIGNS[status][0]} {counts[status]}", class_=parts.SIGNS[status][1]),
-            tag("span", f"{'claim' if counts[status] == 1 else 'claims'}: {status}"), class_="tile", href="#claims",
+            tag("span", f"claims: {STATUSES[status]}"), class_="tile", href="#claims",
             data_status_link=str(status))
         for status in Status
     ]  # fmt: skip
@@ -207,7 +213,8 @@ def _warnings(gathered: Gathered) -> list[Html]:
             "are marked †."
         )
     if gathered.damaged:
-        told.append("Left out: " + "; ".join(gathered.damaged.values()) + ".")
+        more = f"; and {len(gathered.damaged) - 3} more" if len(gathered.damaged) > 3 else ""
+        told.append(f"Left out: {'; '.join(list(gathered.damaged.values())[:3])}{more}.")
     if not jobs:
         told.append("There is no result in this store yet.")
     return [tag("div", tag("p", sentence), class_="notice") for sentence in told]

@@ -192,8 +192,15 @@ def _viewer(plates: Sequence[Plate]) -> Html:
     return tag(
         "div", tag("div", selects, class_="row"), stage, tag("div", split, class_="under"),
         tag("div", error, zoom, class_="row under"), tag("p", _cropped(plates), " ", scale),
-        tag("p", class_="note", role="status"), class_="viewer", data_reference=reference and reference.digest,
+        tag("p", class_="note", role="status"), _stills(plates), class_="viewer",
+        data_reference=reference and reference.digest,
     )  # fmt: skip
+
+
+def _stills(plates: Sequence[Plate]) -> Html:
+    """For paper, where nothing slides: input, results and reference side by side."""
+    chosen = [plate for role in ("input", "result", "reference") for plate in plates if plate.role == role]
+    return tag("div", [_gallery(plate) for plate in chosen], class_="gallery stills", aria_hidden="true")
 
 
 _HEAT = "background: linear-gradient(90deg, #000004, #51127c, #b73779, #fc8961, #fcfdbf)"

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from ..lab import catalogue
 from ..lab.claims.reconstruction import PAPER, title
+from . import provenance
 from .blocks import Block, Plate, firsts, method_lines, select, variants
 from .charts import Chart
 from .gather import Cell, Shown
@@ -107,7 +108,8 @@ def degraded(cells: Sequence[Cell], task: str) -> list[Block]:
             plates = []
             for cell in ordered:
                 level = cell.settings[kind]
-                paper = f" (paper {printed[level]:.2f})" if level in printed else ""
+                is_same = level in printed and provenance.is_comparable(cell.saved.job)
+                paper = f" (paper {printed[level]:.2f})" if is_same else ""
                 name = f"{kind} {level}: {cell.metrics['input_psnr']:.2f} dB{paper}"
                 plates.append(Plate(name, cell.pictures["input"]))
             blocks.append(Block("", title(image), tuple(ordered), gallery=tuple(plates)))

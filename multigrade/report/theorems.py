@@ -9,6 +9,7 @@ from .blocks import Block, Figure, select, variants
 from .charts import Chart, Line, thin
 from .gather import Cell
 
+SMALLEST = 1e-30  # distances below it are not drawn: the page holds single precision
 TITLES = {
     1: "Theorem 1: descent of one network at a rate in (0, 2/α)",
     2: "Theorem 2: descent of a grade at a rate in (0, 2/α)",
@@ -58,8 +59,9 @@ def _finite(values: np.ndarray) -> np.ndarray:
 
 def _linearised(cell: Cell) -> Chart:
     distances = cell.saved.result.arrays["distances"]
-    lines = (_line("distance of descent and its linearisation", "mgdl", np.where(distances > 0, distances, np.nan)),)
-    return Chart(TITLES[cell.settings["theorem"]], "steps", "distance", lines, log_y=True)
+    drawn = np.where(distances >= SMALLEST, distances, np.nan)
+    lines = (_line("distance of descent and its linearisation", "mgdl", drawn),)
+    return Chart(TITLES[cell.settings["theorem"]], "steps", f"distance, down to {SMALLEST:g}", lines, log_y=True)
 
 
 def _convex(cells: Sequence[Cell]) -> list[Block]:
