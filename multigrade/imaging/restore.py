@@ -43,7 +43,7 @@ RULE = {"denoise": 0.25, "deblur": 0.04, "inpaint": 0.04, "upsample": 0.04}
 SMALLEST_LAMBDA = 1e-4
 FAST_STEPS = 1500  # per grade
 FAST_BATCH = 4096
-FAST_RATE = 0.04
+FAST_RATE = 0.02
 METHODS = ("mgdl", "sgdl")
 RECIPES = ("paper", "fast")
 
