@@ -289,7 +289,7 @@ def test_every_figure_is_drawn_when_it_comes_into_view(opened):
     for viewer in opened.locator(".viewer").all():
         viewer.scroll_into_view_if_needed()
         opened.wait_for_function("viewer => viewer.dataset.state === 'pictures'", arg=viewer.element_handle())
-    shown = "() => [...document.querySelectorAll('.gallery img')].every(image => image.naturalWidth > 0)"
+    shown = "() => [...document.querySelectorAll('.gallery:not(.stills) img')].every(image => image.naturalWidth > 0)"
     opened.wait_for_function(shown)
 
 
