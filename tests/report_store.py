@@ -11,7 +11,7 @@ from multigrade.lab.job import Job, Result
 from multigrade.lab.store import Store
 from multigrade.training.record import Outcome, RunRecord
 
-HOSTILE = "<script>document.title = 'taken'</script><img src=x onerror=\"document.title = 'taken'\">"
+HOSTILE = "<script>document.title='taken'</script><img src=x onerror=\"document.title='taken'\"><a href='//a.b'>c</a>"
 DIVERGING = 1e6  # a learning rate
 SMALL = {"size": "16", "epochs": "20", "points": "32", "spectrum_every": "10", "record_every": "10"}
 SMALL["num_eigenvalues"] = "6"

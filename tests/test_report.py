@@ -388,6 +388,8 @@ def test_text_of_records_is_text(opened):
     opened.locator("#cells details").evaluate_all("all => all.forEach(details => details.open = true)")
     assert opened.title() == "multigrade: runs"
     assert HOSTILE in opened.locator("#cells").inner_text()
+    assert HOSTILE in opened.locator("#others .legendtext").first.text_content()
+    assert opened.locator("svg a").count() == 0
     assert (
         opened.evaluate("document.querySelectorAll('img[src=x], body script:not([type]):not(:last-of-type)').length")
         == 0

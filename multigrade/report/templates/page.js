@@ -70,31 +70,31 @@
     const last = Math.max(...chart.lines.map((line) => line.x.reduce((a, b) => (b > a ? b : a), -Infinity)));
     const first = Math.min(...chart.lines.map((line) => line.x.reduce((a, b) => (b < a ? b : a), Infinity)));
     const made = chart.lines.map((line) => ({
-      type: "scatter", name: line.name, x: line.x, y: line.y, showlegend: line.is_legend, legendgroup: line.role,
+      type: "scatter", name: plain(line.name), x: line.x, y: line.y, showlegend: line.is_legend, legendgroup: line.role,
       mode: line.role === "target" && line.has_markers ? "markers" : line.has_markers ? "lines+markers" : "lines",
       line: { color: colour(line.role), width: line.role === "target" ? 4 : line.is_legend ? 1.6 : 1 },
       opacity: line.is_legend ? 1 : 0.55,
       marker: { color: colour(line.role), size: 8, symbol: SYMBOLS[line.role] ?? "circle" },
-      hovertemplate: `%{y:.4g} at %{x:,.6~g}<extra>${escapeTemplate(line.name)}</extra>`,
+      hovertemplate: `%{y:.4g} at %{x:,.6~g}<extra>${plain(line.name)}</extra>`,
     }));
     chart.levels.forEach(([value, name], index) => made.push({
-      type: "scatter", name, x: [first, last], y: [value, value], mode: "lines", hoverinfo: "name",
+      type: "scatter", name: plain(name), x: [first, last], y: [value, value], mode: "lines", hoverinfo: "name",
       line: { color: colour("level"), width: 1.3, dash: DASHES[index % DASHES.length] },
     }));
     for (const role of new Set(chart.lost.map((point) => point[1]))) {
       const points = chart.lost.filter((point) => point[1] === role);
       made.push({
-        type: "scatter", name: `${role.toUpperCase()} diverged (NaN)`, mode: "markers", yaxis: "y2",
+        type: "scatter", name: `${plain(role.toUpperCase())} diverged (NaN)`, mode: "markers", yaxis: "y2",
         x: points.map((point) => point[0]), y: points.map(() => (role === "sgdl" ? 0.96 : 0.9)),
-        text: points.map((point) => point[2]), hovertemplate: "%{text}<extra></extra>",
+        text: points.map((point) => plain(point[2])), hovertemplate: "%{text}<extra></extra>",
         marker: { symbol: "x", size: 10, color: colour(role) },
       });
     }
     return chart.spectra ? [...made, ...moment(chart)] : made;
   }
 
-  // Plotly reads a few tags and %{...} in names; from records they must be plain text.
-  const escapeTemplate = (text) => text.replace(/[<>%{}]/g, " ");
+  // Plotly reads a few tags, links among them, and %{...} in its texts; those of records must stay as they are written.
+  const plain = (text) => text.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;").replace(/%\{/g, "% {");
 
   function moment(chart) {
     const { values, num } = chart.spectra;
