@@ -42,6 +42,9 @@ def reproduce(
     from ..lab.threads import thread_environment
 
     os.environ.update(thread_environment(threads))  # before NumPy and JAX start
+    # Workers and runs share what they compile: in the user's own cache, for a store may come from anywhere.
+    os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path.home() / ".cache" / "multigrade"))
+    os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.2")
     from ..lab import catalogue, executors
 
     if executor not in executors.NAMES:
