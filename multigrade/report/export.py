@@ -65,6 +65,8 @@ def check_folder(folder: str | os.PathLike) -> Path:
 def _save(canvas: Canvas, stem: Path) -> list[Path]:
     paths = [stem.with_suffix(f".{form}") for form in FORMATS]
     dates = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
+    canvas.draw_without_rendering()
+    canvas.set_layout_engine("none")  # laid out once, for all formats
     for path, form in zip(paths, FORMATS, strict=True):
         with atomic_path(path) as temporary:
             canvas.savefig(temporary, format=form, metadata=dates.get(form))

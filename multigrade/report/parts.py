@@ -174,9 +174,10 @@ def _gallery(plate: Plate) -> Html:
 
 def _viewer(plates: Sequence[Plate]) -> Html:
     """Two pictures under one divider; which ones, and whether as pictures or as errors, is the reader's choice."""
-    roles = {plate.role: index for index, plate in enumerate(plates)}  # the last of a role: MGDL's result
-    reference = plates[roles["reference"]].shown if "reference" in roles else None
-    left, right = roles.get("input", 0), roles.get("result", len(plates) - 1)
+    reference = next((plate.shown for plate in plates if plate.role == "reference"), None)
+    results = [index for index, plate in enumerate(plates) if plate.role == "result"] or [len(plates) - 1]
+    left = next((index for index, plate in enumerate(plates) if plate.role == "input"), results[0])
+    right = results[-1]  # MGDL's, where there is SGDL's too
     selects = [
         tag("label", side, tag("select", [_option(p, k == chosen) for k, p in enumerate(plates)]))
         for side, chosen in (("left", left), ("right", right))

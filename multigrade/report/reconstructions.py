@@ -45,8 +45,13 @@ def reconstruction_chart(name: str, runs: Sequence[Cell], simple: Sequence[Cell]
 
 
 def plates(runs: Sequence[Cell], simple: Sequence[Cell]) -> tuple[Plate, ...]:
-    """Input and reference once; grades, snapshots and results by method; then the simple methods."""
-    found = [_plate(cell, name, shown) for cell in runs for name, shown in cell.pictures.items()]
+    """Input and reference once; grades but the last, snapshots and results by method; then the simple methods."""
+    found = [
+        _plate(cell, name, shown)
+        for cell in runs
+        for name, shown in cell.pictures.items()
+        if not (name.startswith("grade ") and shown == cell.pictures.get("result"))
+    ]
     for cell in simple:
         methods = cell.metrics["methods"].items()
         found += [Plate(_with_psnr(name, psnr), cell.pictures[name]) for name, psnr in methods if name in cell.pictures]
