@@ -19,7 +19,8 @@ TITLES = {
 
 
 def theorems(cells: Sequence[Cell]) -> list[Figure]:
-    theory, convex = select(cells, kind="theory"), select(cells, kind="convex")
+    theory = [cell for cell in select(cells, kind="theory") if cell.saved.result.arrays]
+    convex = [cell for cell in select(cells, kind="convex") if cell.saved.result.arrays]
     return [
         Figure("theory", "Theorems 1, 2, 4 and 5", "theorems", "Measured on small smooth networks in float64.",
                "theory", tuple(_theory(theory))),
