@@ -226,11 +226,12 @@ def _facts(cells: Sequence[Cell]) -> Html | None:
     infos = [cell.saved.info for cell in cells]
     seconds = sum(info.get("seconds", 0) for info in infos)
     finished = sorted(info["finished"] for info in infos if info.get("finished"))
-    recipes = Counter(provenance.recipe(cell.saved.job) or "simple methods" for cell in cells)
+    without = {"baseline": "simple methods"}
+    recipes = Counter(provenance.recipe(job := c.saved.job) or without.get(job.kind, "beside the paper") for c in cells)
     facts = {
         "Results": f"{len(cells)}: " + ", ".join(f"{number} {name}" for name, number in recipes.items()),
         "Work": f"{duration(seconds)} of jobs in all",
-        "Finished": f"{finished[0][:16]} to {finished[-1][:16]}".replace("T", " ") if finished else "",
+        "Finished": f"{finished[0][:16]} to {finished[-1][:16]} UTC".replace("T", " ") if finished else "",
         "Machine": _several(f"{i['processor']}, {i['cores']} cores" for i in infos if i.get("processor")),
         "System": _several(i["system"] for i in infos if i.get("system")),
         "Versions": _several(", ".join(f"{k} {v}" for k, v in i.get("versions", {}).items()) for i in infos),
@@ -261,10 +262,11 @@ def _overview(cells: Sequence[Cell], found: Sequence[Verdict]) -> Html:
 def _item_row(item: catalogue.Item, cells: Sequence[Cell], found: Sequence[Verdict]) -> Html:
     of_item = [cell for cell in cells if cell.saved.job.item == item.name]
     counts = Counter(verdict.status for verdict in found if _item_of(verdict.claim.id) == item.name)
-    marks = dict.fromkeys(mark for cell in of_item for mark in provenance.marks(cell.saved.job)[:2])
+    found_marks = {mark for cell in of_item for mark in provenance.marks(cell.saved.job)}
+    marks = [mark for mark in ("fast", "best", "quick", "stand-in picture") if mark in found_marks]
     work = duration(sum(cell.saved.info.get("seconds", 0) for cell in of_item)) if of_item else "–"
     return tag(
-        "tr", tag("td", tag("code", item.name)), tag("td", item.title, " ", parts.marks(list(marks)[:2])),
+        "tr", tag("td", tag("code", item.name)), tag("td", item.title, " ", parts.marks(marks)),
         tag("td", item.place), tag("td", len(of_item) or "–", class_="number"), tag("td", work, class_="number"),
         [tag("td", counts[status] or "·", class_=f"number {parts.SIGNS[status][1]}") for status in Status],
     )  # fmt: skip
