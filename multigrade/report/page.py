@@ -231,7 +231,7 @@ def _facts(cells: Sequence[Cell]) -> Html | None:
     facts = {
         "Results": f"{len(cells)}: " + ", ".join(f"{number} {name}" for name, number in recipes.items()),
         "Work": f"{duration(seconds)} of jobs in all",
-        "Finished": f"{finished[0][:16]} to {finished[-1][:16]} UTC".replace("T", " ") if finished else "",
+        "Finished": f"{finished[0][:16]} to {finished[-1][:16]}".replace("T", " ") + " UTC" if finished else "",
         "Machine": _several(f"{i['processor']}, {i['cores']} cores" for i in infos if i.get("processor")),
         "System": _several(i["system"] for i in infos if i.get("system")),
         "Versions": _several(", ".join(f"{k} {v}" for k, v in i.get("versions", {}).items()) for i in infos),
