@@ -90,7 +90,7 @@ def _task(**fields):
 
 def _fit(task):
     structure = structures.graded(2, [(16,), (12,)], 1, bias_std=0.3)
-    return train_grades(structure, task, num_steps=40, optimiser="muon", learning_rate=0.02, record_every=20)
+    return train_grades(structure, task, num_steps=40, optimiser="adam", learning_rate=0.01, record_every=20)
 
 
 def test_features_computed_for_each_batch_train_the_same_grades(monkeypatch):

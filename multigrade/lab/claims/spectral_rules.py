@@ -23,7 +23,7 @@ def share_below(index: int, bound: float, share: float) -> Callable[[Cells], Fin
     def rule(cells: Cells) -> Finding:
         (cell,) = cells.values()
         found = eigenvalues(cell, "smallest")
-        if not len(found):
+        if not len(found) or found.shape[1] <= index:
             return _unseen()
         seen = float(np.mean(found[:, index] <= bound))
         numbers = {"share": seen, "lowest": float(np.nanmin(found[:, index]))}
