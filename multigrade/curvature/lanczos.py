@@ -115,7 +115,7 @@ def _merge(end: Pairs, more: Pairs, kept: slice) -> Pairs:
 
 def _half_norm(operator: Operator) -> float:
     v, norm = np.random.default_rng(0).standard_normal(operator.size), 0.0
-    for _ in range(5):
+    for _ in range(3):  # roughly is enough
         v = operator(v / np.linalg.norm(v))
         norm = max(norm, float(np.linalg.norm(v)))
         if not 0 < norm < np.inf:

@@ -55,7 +55,7 @@ class SpectrumObserver:
     every: int = 10_000  # the paper's cadence
     num: int = 10
     rules: tuple[Rule, ...] = ()
-    tolerance: float = 1e-6
+    tolerance: float = 1e-5
     name: str = "spectrum"
 
     def __post_init__(self):

@@ -77,7 +77,7 @@ def extreme_eigenvalues(
     params,
     num: int = 10,
     *,
-    tolerance: float = 1e-6,
+    tolerance: float = 1e-5,
     start: np.ndarray | None = None,
     num_lanczos: int | None = None,
     max_restarts: int = 200,
@@ -85,7 +85,7 @@ def extreme_eigenvalues(
     """The ``num`` smallest and ``num`` largest eigenvalues of H, with residuals at most ``tolerance`` ||H||.
 
     The error of an eigenvalue is at most its residual, and about its square over the gap to the next: the default
-    gives ten digits or so. ``start`` takes the ``vectors`` of an earlier call. ``num_lanczos`` vectors of length M are
+    gives nine digits or so. ``start`` takes the ``vectors`` of an earlier call. ``num_lanczos`` vectors of length M are
     kept (five for every two eigenvalues by default); ``max_restarts`` bounds the work.
     """
     _check(params, num, tolerance, max_restarts)
@@ -120,7 +120,7 @@ def iteration_spectrum_of(hessian: ExtremeEigenvalues, learning_rate: float) -> 
 
 
 def largest_eigenvalue(
-    loss: Loss, params, *, tolerance: float = 1e-6, start: np.ndarray | None = None
+    loss: Loss, params, *, tolerance: float = 1e-5, start: np.ndarray | None = None
 ) -> ExtremeEigenvalues:
     """lambda_max of H alone, as ``ExtremeEigenvalues`` of which only ``largest`` counts."""
     _check(params, 1, tolerance, 1)
@@ -129,7 +129,7 @@ def largest_eigenvalue(
     )
 
 
-def sharpness(loss: Loss, params, *, tolerance: float = 1e-6) -> float:
+def sharpness(loss: Loss, params, *, tolerance: float = 1e-5) -> float:
     """lambda_max, the largest eigenvalue of H; NaN and a ``NotConverged`` warning if it was not found."""
     found = largest_eigenvalue(loss, params, tolerance=tolerance)
     if not found.converged:
