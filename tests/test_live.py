@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from importlib import metadata
 
 import numpy as np
@@ -171,12 +172,18 @@ def test_the_live_view_draws_a_curve_per_grade(table):
 
 def test_an_interrupt_is_answered(table):
     arguments = "fit data.csv --steps 100000000 --grades 1 --width 8 --solver gd --tensorboard runs".split()
-    process = subprocess.Popen([*RUN, *arguments], cwd=table, stderr=subprocess.PIPE, text=True)
-    deadline = time.monotonic() + 120
-    while not (table / "runs").exists() and time.monotonic() < deadline:  # training has begun
-        time.sleep(0.05)
-    process.send_signal(signal.SIGINT)
-    _, error = process.communicate(timeout=60)
+    # Shells start background jobs with SIGINT ignored, and children would inherit that from the tests.
+    listen = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    options = {"cwd": table, "stderr": subprocess.PIPE, "text": True, "preexec_fn": listen}
+    with subprocess.Popen([*RUN, *arguments], **options) as process:
+        deadline = time.monotonic() + 120
+        while not (table / "runs").exists() and time.monotonic() < deadline:  # training has begun
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        try:
+            _, error = process.communicate(timeout=60)
+        finally:
+            process.kill()
     assert process.returncode == 130
     assert error.strip().splitlines()[-1] == "multigrade: interrupted"
 
