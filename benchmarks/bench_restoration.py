@@ -2,9 +2,9 @@
 
     python -m benchmarks.bench_restoration
 
-512 x 512, MGDL-3 grade 2, Adam: the paper's recipe. The plain iteration is the algorithm as printed, a proximal step and
-a gradient step, each jitted and dispatched by itself. The limit is the time of the network's own matrix products at the
-machine's rate, measured in the same run.
+512 x 512, MGDL-3 grade 2, Adam: the paper's recipe. The plain iteration is the algorithm as printed, a proximal step
+and a gradient step, each jitted and dispatched by itself. The limit is the time of the network's own matrix products at
+the machine's rate, measured in the same run.
 """
 
 import resource
