@@ -186,9 +186,10 @@ def _by_rows(structure, channels, options: Options, rows, held_out) -> tuple[Fit
 
 def _whole_image(structure, observed, shape, operator, strengths, reference, options: Options) -> tuple[Fit, list]:
     """Restoration by the paper's recipe: a proximal step and an Adam step that see every pixel."""
+    clean = None if reference is None else jnp.asarray(_channels(reference))
     task = RestorationTask(
         jnp.asarray(pixel_coordinates(*shape[1:])), jnp.asarray(observed), jnp.zeros(shape, jnp.float32), operator,
-        strengths.weight, strengths.beta, 0.99, reference=None if reference is None else jnp.asarray(_channels(reference)),
+        strengths.weight, strengths.beta, 0.99, reference=clean,
     )  # fmt: skip
     settings = {"data": fingerprint(observed), "operator": type(operator).__name__, "strengths": tuple(strengths)}
     settings["operator arrays"] = fingerprint(*jax.tree.leaves(operator))
