@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-from functools import partial
 from importlib import metadata
 
 import numpy as np
@@ -173,9 +172,11 @@ def test_the_live_view_draws_a_curve_per_grade(table):
 def test_an_interrupt_is_answered(table):
     arguments = "fit data.csv --steps 100000000 --grades 1 --width 8 --solver gd --tensorboard runs".split()
     # Shells start background jobs with SIGINT ignored, and children would inherit that from the tests.
-    listen = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
-    options = {"cwd": table, "stderr": subprocess.PIPE, "text": True, "preexec_fn": listen}
-    with subprocess.Popen([*RUN, *arguments], **options) as process:
+    listen = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+    code = f"{listen}; from multigrade.cli import main; main()"
+    with subprocess.Popen(
+        [sys.executable, "-c", code, *arguments], cwd=table, stderr=subprocess.PIPE, text=True
+    ) as process:
         deadline = time.monotonic() + 120
         while not (table / "runs").exists() and time.monotonic() < deadline:  # training has begun
             time.sleep(0.05)

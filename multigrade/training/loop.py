@@ -151,22 +151,28 @@ def _validate(num_steps, record_every, keep, observers) -> None:
 # ---- the compiled side -----------------------------------------------------------------------------------------
 
 
-def _advance(transformation, problem: Problem, state: State, num_rows: Array):
-    """``num_rows`` records, each followed by ``record_every`` steps: state, (steps, rows) and how many were taken."""
+def _advance(transformation, problem: Problem, state: State, num_steps: Array):
+    """``num_steps`` steps, with a record wherever one is due: state, (steps, rows) and how many records were taken."""
     num_columns = 1 + (problem.validation is not None) + len(problem.metrics)
+    end = jnp.minimum(state.now.step + num_steps, problem.num_steps)
 
     def going(carry):
-        state, _, count = carry
-        return (count < num_rows) & state.finite & ~state.stopped
+        return carry[-1]
 
     def segment(carry):
-        state, (steps, rows), count = carry
-        state, row = _record(problem, state)
-        tables = steps.at[count].set(state.now.step), rows.at[count].set(row)
-        return _steps(transformation, problem, state), tables, count + state.finite
+        state, (steps, rows), count, _ = carry
+        step = state.now.step
+        due = (step % problem.record_every == 0) | (step == problem.num_steps)
+        skip = jnp.zeros(num_columns, jnp.float32)
+        state, row = jax.lax.cond(due, partial(_record, problem), lambda state: (state, skip), state)
+        tables = steps.at[count].set(step), rows.at[count].set(row)  # without a record the next one overwrites it
+        count += due & state.finite
+        state = _steps(transformation, problem, state, end)
+        return state, tables, count, (state.now.step < end) & state.finite & ~state.stopped
 
     tables = jnp.zeros(MAX_ROWS, jnp.int32), jnp.zeros((MAX_ROWS, num_columns), jnp.float32)
-    return jax.lax.while_loop(going, segment, (state, tables, jnp.int32(0)))
+    state, tables, count, _ = jax.lax.while_loop(going, segment, (state, tables, jnp.int32(0), jnp.bool_(True)))
+    return state, tables, count
 
 
 _advance = jax.jit(_advance, static_argnums=0, donate_argnums=2, compiler_options=COMPILER_OPTIONS)
@@ -191,9 +197,11 @@ def _record(problem: Problem, state: State) -> tuple[State, Array]:
     return State(state.now, safe, best, stopping, finite, stopped & finite), row
 
 
-def _steps(transformation, problem: Problem, state: State) -> State:
-    """Steps up to the next record; none once the run has stopped. Back at ``safe`` if the last loss was not finite."""
-    until = jnp.minimum(state.now.step + problem.record_every, problem.num_steps)
+def _steps(transformation, problem: Problem, state: State, end: Array) -> State:
+    """Steps up to the next record or ``end``; none once the run has stopped. Back at ``safe`` if the last loss was not
+    finite."""
+    next_record = state.now.step - state.now.step % problem.record_every + problem.record_every
+    until = jnp.minimum(next_record, end)
     until = jnp.where(state.finite & ~state.stopped, until, state.now.step)
     # Only the last loss is looked at: once it is not finite it stays so, and the loop has one thing less to do.
     kind = jax.eval_shape(lambda now: _step(transformation, problem, now)[1], state.now)
@@ -273,18 +281,18 @@ class _Host:
     def run(self, state: State, *, time_limit: float | None, save, save_every: float) -> Run:
         started = time.perf_counter() - self.seconds
         saved = time.perf_counter()
-        num_rows = 1
+        num_steps = 1
         while True:
             step = int(state.now.step)
             if reason := self._look(state):
                 return self._end(state, Outcome.OBSERVER, reason)
             chunk_started = time.perf_counter()
-            asked = min(num_rows, self._rows_until_due(step))
+            asked = min(num_steps, self._steps_until_due(step))
             state, tables, count = _advance(self.transformation, self.problem, state, jnp.int32(asked))
             self._keep(*tables, int(count))
             now = time.perf_counter()
             self.seconds = now - started
-            num_rows = _next_num_rows(num_rows, asked, now - chunk_started)
+            num_steps = _next_num_steps(num_steps, asked, now - chunk_started)
             if not state.finite:
                 state = state._replace(now=_last_finite(self.transformation, self.problem, state.safe))
                 sentence = f"the loss was not finite after step {int(state.now.step)}; try a lower learning rate"
@@ -299,11 +307,10 @@ class _Host:
                 save(self.to_arrays(state))
                 saved = time.perf_counter()
 
-    def _rows_until_due(self, step: int) -> int:
-        """Records up to the next step at which an observer is due; up to the last record if none is."""
+    def _steps_until_due(self, step: int) -> int:
+        """Steps until an observer is due or the run ends, or as many as have room for their records."""
         due = [step + o.every - step % o.every for o in self.observers if o.every is not None]
-        until = min([*due, self.num_steps])
-        return max(-(-(until - step) // self.record_every), 1)
+        return min([*due, self.num_steps, step + (MAX_ROWS - 1) * self.record_every]) - step
 
     def _look(self, state: State) -> str | None:
         """Call the observers that are due; a reason to stop, if one has it."""
@@ -379,8 +386,8 @@ def _filled(tree, kind: str, arrays: Mapping[str, np.ndarray]):
     return jax.tree.unflatten(treedef, [jnp.asarray(arrays[f"{kind}/{i}"]) for i in range(len(leaves))])
 
 
-def _next_num_rows(num_rows: int, asked: int, seconds: float) -> int:
+def _next_num_steps(num_steps: int, asked: int, seconds: float) -> int:
     """Double while chunks are short, halve when they are long; the first chunk, which compiles, stays at 1."""
-    if seconds < CHUNK_SECONDS / 2 and asked == num_rows:
-        return min(2 * num_rows, MAX_ROWS)
-    return max(num_rows // 2, 1) if seconds > 2 * CHUNK_SECONDS else num_rows
+    if seconds < CHUNK_SECONDS / 2 and asked == num_steps:
+        return 2 * num_steps
+    return max(num_steps // 2, 1) if seconds > 2 * CHUNK_SECONDS else num_steps
