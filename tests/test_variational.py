@@ -85,7 +85,7 @@ def test_prior_variance_is_recovered_from_a_drawn_image():
 def _task(**fields):
     pixels = jnp.asarray(2 * pixel_coordinates(16, 12) - 1)
     values = jnp.sin(3 * pixels[:, :1]) * pixels[:, 1:]
-    return target.TargetTask(target.PixelFeatures(pixels), jnp.zeros_like(values), values, 64, **fields)
+    return target.TargetTask(target.PixelFeatures(pixels), jnp.zeros_like(values), values, (64, 64), **fields)
 
 
 def _fit(task):

@@ -2,6 +2,10 @@
 
     grade l minimises 1/(2 P) sum over pixels |(t_p - g_p) / epsilon_l - N_l(x_p)|^2,   g the image of earlier grades
 
+A step sees pixels drawn the more often the larger the residual that the grade starts from, weighted so that the
+expected loss stays the same. What one grade leaves over sits on edges and fine texture, so these draws carry less
+noise: as much as two or three times as many uniform ones.
+
 The features x_p that earlier grades give a pixel are kept for all pixels, or, where they would not fit in memory,
 computed again for the pixels of each batch. They are standardised for training and the shift and scale absorbed into
 the weights afterwards, so the model is a plain MultiGrade on coordinates.
@@ -11,6 +15,7 @@ import dataclasses
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 from ..model import Grade, apply_grade
@@ -22,6 +27,8 @@ KEPT_BYTES = 2**31  # features beyond this are computed when they are needed
 NUM_WATCHED = 2**14  # losses are recorded on so many pixels, spread evenly
 NUM_MOMENTS = 2**16  # and the features' means and deviations come from so many
 SLICE = 2**16
+UNIFORM = 0.3  # share of the draws that fall on all pixels alike
+REPEATS = 4  # of a pixel in the pool that draws are made from, on average; above 1 / UNIFORM, so that none is left out
 
 
 @jax.tree_util.register_dataclass
@@ -42,20 +49,20 @@ class PixelFeatures:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class RandomPixels:
-    """``size`` random pixels, drawn in the compiled loop from ``among`` (all if None); rows for least squares."""
+    """``size`` random entries of ``pool``, drawn in the compiled loop; rows for least squares."""
 
     features: PixelFeatures
     mean: Array
     deviation: Array
     residual: Array  # (pixels, channels)
-    among: Array | None
+    pool: Array  # pixels, each as often as it is to be drawn relative to others
+    weights: Array  # (pixels,) one over that number
     size: int = dataclasses.field(metadata={"static": True})
 
     def draw(self, key: Array, data: Rows) -> Rows:
         """``data`` is what the loop records losses on; the batch does not depend on it."""
-        num = len(self.residual) if self.among is None else len(self.among)
-        pixels = jax.random.randint(key, (self.size,), 0, num)
-        return self.at(pixels if self.among is None else self.among[pixels])
+        pixels = self.pool[jax.random.randint(key, (self.size,), 0, len(self.pool))]
+        return self.at(pixels)._replace(weights=self.weights[pixels])
 
     def at(self, pixels: Array) -> Rows:
         return Rows((self.features(pixels) - self.mean) / self.deviation, self.residual[pixels])
@@ -68,7 +75,7 @@ class TargetTask:
     features: PixelFeatures
     image: Array  # (pixels, channels)
     target: Array  # (pixels, channels)
-    batch_size: int
+    batch_sizes: tuple[int, ...]  # pixels a step sees, for each grade
     among: Array | None = None
     held_out: Array | None = None
 
@@ -78,7 +85,8 @@ class TargetTask:
         scale = jnp.sqrt(jnp.mean(learned**2)) if index else jnp.float32(1)
         scale = jnp.where(scale > 0, scale, 1)
         mean, deviation = moments(self.features(self._spread(self.among, NUM_MOMENTS)))
-        sampler = RandomPixels(self.features, mean, deviation, residual / scale, self.among, self.batch_size)
+        pool, weights = _pool(residual if index else jnp.ones_like(residual), self.among)
+        sampler = RandomPixels(self.features, mean, deviation, residual / scale, pool, weights, self.batch_sizes[index])
         return GradeProblem(
             LeastSquares(network),
             sampler.at(self._spread(self.among, NUM_WATCHED)),
@@ -108,6 +116,21 @@ class TargetTask:
         grown = PixelFeatures(self.features.base, (*self.features.grades, grade))
         kept = PixelFeatures(jnp.concatenate(features)) if is_kept else grown
         return dataclasses.replace(self, features=kept, image=self.image + jnp.concatenate(added))
+
+
+def _pool(residual, among) -> tuple[Array, Array]:
+    """Pixels repeated in proportion to UNIFORM + (1 - UNIFORM) |residual| / mean |residual|; one over the repeats.
+
+    Its length depends on the number of pixels alone, so that all grades run the same program. Every pixel is there.
+    """
+    pixels = np.arange(len(residual)) if among is None else np.asarray(among)
+    size = np.abs(np.asarray(residual, np.float64)[pixels]).mean(axis=1)
+    share = UNIFORM + (1 - UNIFORM) * size / size.mean() if size.any() else np.ones(len(pixels))
+    ends = np.cumsum(share) / share.sum()
+    pool = pixels[np.searchsorted(ends, (np.arange(REPEATS * len(pixels)) + 0.5) / (REPEATS * len(pixels)))]
+    repeats = np.bincount(pool, minlength=len(residual))
+    weights = np.divide(1, repeats, out=np.zeros(len(residual)), where=repeats > 0)
+    return jnp.asarray(pool, jnp.int32), jnp.asarray(weights, jnp.float32)
 
 
 @jax.jit
