@@ -36,7 +36,11 @@ class Result:
         print_outcomes(self.records)
         if "noise_sigma" in self.metrics:
             how = "estimated" if self.metrics["noise_was_estimated"] else "given"
-            console.print(f"noise {self.metrics['noise_sigma']:.1f} ({how}), lambda {self.metrics['lambda']:.3g}")
+            weight = f", lambda {self.metrics['lambda']:.3g}" if "lambda" in self.metrics else ""
+            console.print(f"noise {self.metrics['noise_sigma']:.1f} ({how}){weight}")
+        if "estimated_psnr" in self.metrics:
+            best = max(self.metrics["estimated_psnr"])
+            console.print(f"PSNR about {best:.1f} dB, estimated from the noise alone")
         console.print(f"written to {output} after {self.metrics['seconds']:.0f} s", soft_wrap=True)
 
 

@@ -1,7 +1,7 @@
 """Restore an image: regress, denoise, deblur, inpaint, upsample. No ground truth is needed.
 
 Each task takes an image, (h, w) or (h, w, 3) on the unit scale, and returns a ``Restored`` with the image, the image
-after every grade, the model, the records and, if a reference is given, PSNR and SSIM. Two recipes:
+after every grade, the model, the records and, if a reference is given, PSNR and SSIM. Three recipes:
 
 paper   the paper's structures, initial weights, optimiser, learning rate and number of steps (facts in Appendix C and
         the authors' recorded runs): hours on a laptop for anything but small pictures. lambda follows from the noise,
@@ -11,6 +11,7 @@ fast    the same structures and the same objective, minimised in two stages: ove
         to that image by random pixels (``target``), with Muon, a warm-up and cosine schedule, features standardised
         between grades, later grades starting from zero output. Denoising stops at the grade with the least estimated
         error.
+best    grades on what surrounds a pixel instead of where it is (``local``), for denoising and regression; else fast.
 
 The noise level is estimated from the image when it is not given.
 """
@@ -32,6 +33,7 @@ from ..training import Fit, Plateau, fit_grades, warmup_cosine
 from ..training.checkpoint import fingerprint
 from ..training.grades import make_checkpoint, train_grades
 from ..training.record import RunRecord
+from .local import RiskTask, between, lessons, mixture, neighbours
 from .metrics import psnr, ssim
 from .noise import estimate_noise_sigma
 from .operators import BlockAverage, GaussianBlur, Identity, Mask, Operator
@@ -49,9 +51,11 @@ FAST_STEPS = {"regress": 1700, "restore": 2800}
 FAST_SIDE = 512
 FAST_BATCHES = (1024, 1024, 2048, 4096)
 FAST_RATE = 0.02
+# The best recipe: grades at most, hidden layers, steps per grade (as above), pixels per step, rate.
+BEST_GRADES, BEST_LAYERS, BEST_STEPS, BEST_BATCHES, BEST_RATE = 2, 2, 1500, (1024, 2048), 0.01
 SECOND_LOOK = 0.15  # noise added to the observation to judge the grades by, in units of the noise that is there
 METHODS = ("mgdl", "sgdl")
-RECIPES = ("paper", "fast")
+RECIPES = ("paper", "fast", "best")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -107,7 +111,7 @@ def regress(image, *, reference=None, options: Options = Options()) -> Restored:
     structure = _structure(options, layers=2, single_layers=8, outputs=len(channels))
     pixels = np.arange(height * width).reshape(height, width)
     rows, held_out = pixels[::2, ::2].ravel(), pixels[1::2, 1::2].ravel()
-    train = _by_rows if options.recipe == "paper" else _by_pixels
+    train = {"paper": _by_rows, "fast": _by_pixels, "best": _by_interpolation}[options.recipe]
     fit, stages = train(structure, channels, options, rows, held_out)
     facts = {"train_psnr": psnr(stages[-1][:, ::2, ::2], channels[:, ::2, ::2])}
     return _restored(fit, stages, image, image if reference is None else reference, facts)
@@ -151,6 +155,10 @@ def _restore(task, image, operator: Operator, known, noise_sigma, reference, opt
     shape = (len(observed), *getattr(operator, "shape", observed.shape[1:]))
     _check_reference(reference, shape)
     structure = _structure(options, layers=3, single_layers=12, outputs=len(observed))
+    if options.recipe == "best" and task == "denoise" and sigma:
+        fit, stages, facts = _by_surroundings(observed, sigma / 255, options)
+        facts |= {"noise_sigma": sigma, "noise_was_estimated": noise_sigma is None}
+        return _restored(fit, stages, image, reference, facts)
     if options.recipe == "paper":
         strengths = _strengths(task, observed, operator, sigma, options)
         fit, stages = _whole_image(structure, observed, shape, operator, strengths, reference, options)
@@ -245,6 +253,59 @@ def _by_pixels(structure, target, options: Options, rows=None, held_out=()) -> t
     training = {"optimiser": "muon", "learning_rate": warmup_cosine(rate, steps), "record_every": max(steps // 30, 1)}
     fit = _train(structure, task, steps, settings, options, **training)
     return fit, [image.T.reshape(target.shape) for image in _images(fit.model, task)]
+
+
+def _by_surroundings(observed, noise: float, options: Options) -> tuple[Fit, list, dict]:
+    """The best recipe for denoising: grades on what surrounds a pixel, up to the one with the least estimated risk."""
+    count = (options.grades or BEST_GRADES) if options.method == "mgdl" else 1
+    batches = (*BEST_BATCHES, *(BEST_BATCHES[-1],) * count)[:count]
+    task = RiskTask.of(observed, noise, tuple(min(batch, observed.size) for batch in batches))
+    layers = options.layers or BEST_LAYERS * (1 if options.method == "mgdl" else BEST_GRADES)
+    hidden = ((options.width or 128,) * layers,) * count
+    structure = structures.graded(task.around.num_inputs, hidden, 1, bias_std=0.2)
+    steps = options.epochs or max(round(BEST_STEPS * max(observed.shape) / FAST_SIDE), 500)
+    rate = options.learning_rate or BEST_RATE
+    training = {"optimiser": "muon", "learning_rate": warmup_cosine(rate, steps), "record_every": max(steps // 10, 1)}
+    settings = {"data": fingerprint(observed), "noise": noise, "batch_sizes": task.batch_sizes}
+    fit = _train(structure, task, steps, settings, options, keep="best", **training)
+    stages, risks = [], []
+    for grade in fit.model.grades:
+        task = task.after(grade, ())
+        stages.append(np.asarray(task.image).reshape(observed.shape))
+        risks.append(task.risk())
+    count = int(np.argmin(risks)) + 1
+    estimates = [float(-10 * np.log10(max(risk, 1e-10))) for risk in risks]
+    fit = Fit(MultiGrade(fit.model.grades[:count]), fit.records)
+    return fit, stages[:count], {"estimated_psnr": estimates}
+
+
+def _by_interpolation(structure, channels, options: Options, rows, held_out) -> tuple[Fit, list]:
+    """The best recipe for regression: grades that learn what bilinear interpolation misses, mixed with the fast ones.
+
+    The weights of the mixture (bilinear, each grade, the fast recipe's image) come from the pixels held out.
+    """
+    fast, images = _by_pixels(structure, channels, options, rows, held_out)
+    known = channels[:, ::2, ::2]
+    inputs, targets = lessons(known, options.seed)
+    count = options.grades or 2 if options.method == "mgdl" else 1
+    hidden = ((64,) * (2 if options.method == "mgdl" else 4),) * count
+    steps = max(round(600 * max(channels.shape) / FAST_SIDE), 300)
+    fit = fit_grades(
+        structures.graded(inputs.shape[1], hidden, 3, bias_std=0.2), inputs, targets, num_steps=steps, optimiser="muon",
+        learning_rate=warmup_cosine(0.02, steps), batch_size=2048, record_every=max(steps // 10, 1),
+        residual_scaling=True, standardise_features=True, seed=options.seed, observers=options.observers,
+        time_limit=options.time_limit,
+    )  # fmt: skip
+    inputs, bilinear = neighbours(known)
+    corrections = [0, *(np.asarray(stage) for stage in _staged(fit.model, jnp.asarray(inputs)))]
+    stages = [between(known, bilinear + correction, channels.shape) for correction in corrections]
+    exact = np.array(images[-1])
+    exact[:, ::2, ::2] = known
+    candidates = [*stages, exact]
+    judges = [image.reshape(len(channels), -1)[:, held_out] for image in (*candidates, channels)]
+    weights = mixture(judges[:-1], judges[-1]) if len(held_out) else np.eye(len(candidates))[1]
+    mixed = sum(weight * image for weight, image in zip(weights, candidates, strict=True))
+    return Fit(fit.model, (*fast.records, *fit.records)), [*stages[1:], mixed]
 
 
 def _train(structure, task, steps: int, settings: dict, options: Options, **training) -> Fit:

@@ -10,13 +10,14 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from .. import structures
+from ..imaging.restore import FAST_SIDE, FAST_STEPS
 from ..networks import AnyNetwork, MultiScaleNetwork
 from ..training import fit_grades
 from .images import ENTRIES, WALNUT_SIZE
 from .job import Job
 
-FAST_BATCH = 4096  # pixels that a step of the fast recipe sees
-FAST_EPOCHS = {"regression": 3000, "restoration": 2000}  # where the settings leave them to the recipe
+FAST_BATCH = 2048  # pixels that a step of the fast recipe sees, on average
+FAST_EPOCHS = {"regression": FAST_STEPS["regress"], "restoration": FAST_STEPS["restore"]}  # left to the recipe
 PRODUCTS_PER_SPECTRUM = 400  # Hessian-vector products, each about two steps
 EIGENVALUE_STRIDE = {"image spectrum": 2, "denoising spectrum": 8}
 
@@ -78,7 +79,7 @@ def _compilation(job: Job, speed: Speed) -> float:
 def _grade(job: Job, network: AnyNetwork, speed: Speed) -> float:
     settings = job.settings
     step = speed.overhead + _operations(network, _num_rows(job)) / speed.rate
-    num_steps = settings["epochs"] or FAST_EPOCHS.get(job.kind, 1000)
+    num_steps = settings["epochs"] or FAST_EPOCHS.get(job.kind, 1000) * _num_pixels(settings) ** 0.5 / FAST_SIDE
     every = settings.get("spectrum_every")
     num_spectra = num_steps // every + 2 if every else 0
     return step * (num_steps + 2 * PRODUCTS_PER_SPECTRUM * num_spectra)

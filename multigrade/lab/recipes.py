@@ -192,8 +192,7 @@ IMAGE_TASKS = ("regression", "restoration", "baseline")
 
 def names() -> tuple[str, ...]:
     """The recipes there are."""
-    best = ("best",) if "best" in restore.RECIPES else ()
-    return ("paper", "fast", *best, "quick")
+    return (*restore.RECIPES, "quick")
 
 
 def config(kind: str, recipe: str, overrides: Mapping[str, str] | None = None) -> Config:

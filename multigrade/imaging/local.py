@@ -1,0 +1,307 @@
+"""Grades on what surrounds a pixel instead of where it is: the ``best`` recipe.
+
+Denoising. A pixel's inputs are noisy values around it, at five scales, and around it three minimisers z of the
+variational objective, of weak, chosen and strong lambda. The grades add to the middle z what lowers Stein's unbiased
+estimate of the square error,
+
+    (f_p - g_p)^2 + 2 s^2 dg_p/df_p - s^2,
+
+so no clean picture is needed. The derivative is one forward derivative of the network, along the direction in which its
+inputs move with f_p: known for the noisy values, which are linear in f; for the minimisers found from one random probe,
+dz_p/df_p ~ b_p (z(f + t b) - z(f))_p / t with b of random signs, right on average.
+
+Regression. The known pixels, every second one, are themselves an image of half the size: from every second of them the
+grades learn what bilinear interpolation misses, and then do it to the known pixels.
+"""
+
+import dataclasses
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from scipy.ndimage import gaussian_filter
+from scipy.optimize import nnls
+
+from ..model import Grade
+from ..networks import AnyNetwork
+from ..training.grades import GradeProblem, absorb_moments, moments, zero_output
+from .operators import Identity
+from .strengths import EDGE, PROBE, for_denoising
+from .target import NUM_MOMENTS, NUM_WATCHED, SLICE
+from .variational import solve
+
+SCALES = ((1, 3, 0.0), (2, 2, 1.0), (4, 2, 2.0), (8, 2, 4.0), (16, 1, 8.0))  # spacing, radius, blur of noisy values
+MINIMISERS = ((0.55, 1), (1.0, 2), (1.8, 1))  # lambda over the chosen one, radius; the middle one is improved upon
+MIDDLE = 1
+MARGIN = 16
+FAR = 64  # from here on no blur above reaches
+HELD_OUT = 16  # one pixel in so many judges and does not teach
+RESIDUAL = 0.3  # epsilon of every grade, in units of the noise: about what a minimiser is wrong by
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Surroundings:
+    """Inputs of any pixels, and how they move with the pixel's own noisy value, gathered from padded images."""
+
+    values: Array  # all images, flat
+    slopes: Array  # of the same size: b (z(f + t b) - z(f)) / t for the minimisers
+    places: Array  # (pixels,) of the pixels in the first image
+    signs: Array  # (pixels,) b
+    offsets: Array  # (inputs,)
+    known_slopes: Array  # (inputs,) of the noisy values, nan for the minimisers
+    centre: Array  # offset of the pixel in the middle minimiser
+
+    def __call__(self, pixels: Array) -> tuple[Array, Array]:
+        z, dz = self.middle(pixels)
+        places = self.places[pixels, None] + self.offsets
+        slopes = jnp.where(
+            jnp.isnan(self.known_slopes), self.slopes[places] * self.signs[pixels, None], self.known_slopes
+        )
+        x, dx = self.values[places] - z[:, None], slopes - dz[:, None]
+        return jnp.concatenate([x, z[:, None]], axis=1), jnp.concatenate([dx, dz[:, None]], axis=1)
+
+    def middle(self, pixels: Array) -> tuple[Array, Array]:
+        place = self.places[pixels] + self.centre
+        return self.values[place], self.slopes[place] * self.signs[pixels]
+
+    @property
+    def num_inputs(self) -> int:
+        return len(self.offsets) + 1
+
+
+def surroundings(observed: np.ndarray, noise: float) -> Surroundings:
+    """Of every pixel and channel of ``observed`` (channels, h, w), with this noise on the unit scale."""
+    channels, height, width = observed.shape
+    signs = np.random.default_rng(2**32 + 1).choice(np.float32([-1, 1]), observed.shape)
+    step, weight = np.float32(PROBE * noise), for_denoising(observed, noise).weight
+    values, slopes, offsets, known = [], [], [], []
+    padded = (height + 2 * MARGIN) * (width + 2 * MARGIN) * channels
+
+    def add(image, slope, spacing, radius, kernel):
+        reach = spacing * np.arange(-radius, radius + 1)
+        rows, columns = (grid.ravel() for grid in np.meshgrid(reach, reach, indexing="ij"))
+        offsets.append(len(values) * padded + rows * (width + 2 * MARGIN) + columns)
+        known.append(np.full(rows.shape, np.nan) if kernel is None else kernel[FAR + rows, FAR + columns])
+        values.append(_padded(image))
+        slopes.append(_padded(slope))
+
+    impulse = np.zeros((2 * FAR + 1, 2 * FAR + 1))
+    impulse[FAR, FAR] = 1
+    for spacing, radius, blur in SCALES:
+        add(gaussian_filter(observed, (0, blur, blur)), observed, spacing, radius, gaussian_filter(impulse, blur))
+    for factor, radius in MINIMISERS:
+        strengths = factor * weight, factor * weight / EDGE
+        image, moved = (solve(f, Identity(), *strengths, iterations=40) for f in (observed, observed + step * signs))
+        add(image, (moved - image) / step, 1, radius, None)
+    rows = (np.arange(height) + MARGIN)[:, None] * (width + 2 * MARGIN) + np.arange(width) + MARGIN
+    places = np.arange(channels)[:, None, None] * (padded // channels) + rows
+    return Surroundings(
+        jnp.asarray(np.concatenate(values), jnp.float32),
+        jnp.asarray(np.concatenate(slopes), jnp.float32),
+        jnp.asarray(places.ravel(), jnp.int32),
+        jnp.asarray(signs.ravel()),
+        jnp.asarray(np.concatenate(offsets), jnp.int32),
+        jnp.asarray(np.concatenate(known), jnp.float32),
+        jnp.int32((len(SCALES) + MIDDLE) * padded),
+    )
+
+
+def _padded(image: np.ndarray) -> np.ndarray:
+    return np.pad(image, ((0, 0), (MARGIN, MARGIN), (MARGIN, MARGIN)), mode="symmetric").ravel()
+
+
+class Movable(NamedTuple):
+    """What a grade learns from: inputs, how they move with the pixel's noisy value, what is left of that value."""
+
+    inputs: Array
+    slopes: Array
+    targets: Array
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class EstimatedRisk:
+    """1/(2P) sum (r_p - N(x_p))^2 + v/P sum dN_p/df_p: half of Stein's estimate, up to a constant."""
+
+    variance: Array  # v, in units of the targets
+    network: AnyNetwork = dataclasses.field(metadata={"static": True})
+
+    def init(self, params, data: Movable) -> tuple[()]:
+        return ()
+
+    def __call__(self, params, auxiliary: tuple[()], data: Movable) -> tuple[Array, tuple[()]]:
+        output, slope = jax.jvp(lambda x: self.network(params, x), (data.inputs,), (data.slopes,))
+        return 0.5 * jnp.mean((data.targets - output) ** 2) + self.variance * jnp.mean(slope), auxiliary
+
+    def value_and_grad(self, params, auxiliary: tuple[()], data: Movable):
+        return jax.value_and_grad(self.__call__, has_aux=True)(params, auxiliary, data)
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class RandomSurroundings:
+    """``size`` random pixels with what surrounds them, through the frozen grades; drawn in the compiled loop."""
+
+    around: Surroundings
+    grades: tuple[Grade, ...]
+    mean: Array
+    deviation: Array
+    residual: Array  # (pixels,)
+    size: int = dataclasses.field(metadata={"static": True})
+
+    def draw(self, key: Array, data: Movable) -> Movable:
+        groups = len(self.residual) // HELD_OUT
+        pixels = HELD_OUT * jax.random.randint(key, (self.size,), 0, groups)
+        return self.at(pixels + jax.random.randint(jax.random.fold_in(key, 1), (self.size,), 1, HELD_OUT))
+
+    def at(self, pixels: Array) -> Movable:
+        x, dx = frozen(self.around, self.grades, pixels)
+        return Movable((x - self.mean) / self.deviation, dx / self.deviation, self.residual[pixels, None])
+
+
+def frozen(around: Surroundings, grades: tuple[Grade, ...], pixels: Array) -> tuple[Array, Array]:
+    """What the grades make of the inputs of these pixels, and how it moves with the pixel's noisy value."""
+    x, dx = around(pixels)
+    for grade in grades:
+        x, dx = jax.jvp(lambda x, g=grade: g.network.hidden(g.params, x), (x,), (dx,))
+    return x, dx
+
+
+@dataclasses.dataclass(frozen=True)
+class RiskTask:
+    """What the grades so far leave to do, for every pixel and channel."""
+
+    around: Surroundings
+    observed: Array  # (pixels,)
+    image: Array  # (pixels,)
+    slopes: Array  # (pixels,) of the image, in the pixel's noisy value
+    noise: float
+    batch_sizes: tuple[int, ...]
+    grades: tuple[Grade, ...] = ()
+
+    @classmethod
+    def of(cls, observed: np.ndarray, noise: float, batch_sizes: tuple[int, ...]) -> "RiskTask":
+        around = surroundings(observed, noise)
+        image, slopes = around.middle(jnp.arange(observed.size))
+        return cls(around, jnp.asarray(observed.ravel()), image, slopes, noise, batch_sizes)
+
+    def problem(self, network: AnyNetwork, index: int) -> GradeProblem:
+        scale = jnp.float32(RESIDUAL * self.noise)
+        mean, deviation = moments(frozen(self.around, self.grades, _spread(len(self.image), NUM_MOMENTS))[0])
+        residual = (self.observed - self.image) / scale
+        sampler = RandomSurroundings(self.around, self.grades, mean, deviation, residual, self.batch_sizes[index])
+        held_out = self.held_out[_spread(len(self.held_out), NUM_WATCHED)]
+        return GradeProblem(
+            EstimatedRisk(jnp.float32(self.noise**2) / scale, network),
+            sampler.at(_spread(len(self.image), NUM_WATCHED)),
+            scale,
+            scale**2,
+            validation=sampler.at(held_out),
+            sampler=sampler,
+            start=zero_output,
+            finish=absorb_moments(mean, deviation),
+        )
+
+    def after(self, grade: Grade, auxiliary) -> "RiskTask":
+        starts = range(0, len(self.image), SLICE)
+        parts = [jnp.arange(start, min(start + SLICE, len(self.image)), dtype=jnp.int32) for start in starts]
+        added = [_added(self.around, self.grades, grade, part) for part in parts]
+        image, slopes = (jnp.concatenate(part) for part in zip(*added, strict=True))
+        grades = (*self.grades, grade)
+        return dataclasses.replace(self, image=self.image + image, slopes=self.slopes + slopes, grades=grades)
+
+    @property
+    def held_out(self) -> Array:
+        return jnp.arange(0, len(self.image), HELD_OUT, dtype=jnp.int32)
+
+    def risk(self) -> float:
+        """Stein's estimate of the mean square error, on the pixels held out."""
+        apart = (self.observed - self.image)[self.held_out] ** 2
+        return float(jnp.mean(apart) + self.noise**2 * (2 * jnp.mean(self.slopes[self.held_out]) - 1))
+
+
+@jax.jit
+def _added(around: Surroundings, grades: tuple[Grade, ...], grade: Grade, pixels: Array) -> tuple[Array, Array]:
+    output, slope = jax.jvp(
+        lambda x: grade.network(grade.params, x), *[(part,) for part in frozen(around, grades, pixels)]
+    )
+    return grade.scale * output[:, 0], grade.scale * slope[:, 0]
+
+
+def _spread(count: int, most: int) -> Array:
+    """At most ``most`` of ``count`` places, evenly spread."""
+    return jnp.linspace(0, count - 1, min(count, most)).astype(jnp.int32)
+
+
+# ---- regression ------------------------------------------------------------------------------------------------
+
+REACH = 2  # known pixels on either side of the four around a missing one
+PHASES = ((0, 1), (1, 0), (1, 1))  # of the missing pixels, relative to the known one before them
+MOST_ROWS = 2**20
+
+
+def neighbours(known: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(channels, h, w) of known pixels: those around each, less their mean, and bilinear values at the three phases."""
+    height, width = known.shape[1:]
+    margin = REACH + 1
+    padded = np.pad(known, ((0, 0), (margin, margin), (margin, margin)), mode="symmetric")
+
+    def at(down, right):
+        return padded[:, margin + down : margin + down + height, margin + right : margin + right + width].ravel()
+
+    reach = range(-REACH, REACH + 2)
+    inputs = np.stack([at(down, right) for down in reach for right in reach], axis=1)
+    corner, right, below, across = at(0, 0), at(0, 1), at(1, 0), at(1, 1)
+    bilinear = np.stack([(corner + right) / 2, (corner + below) / 2, (corner + right + below + across) / 4], axis=1)
+    return inputs - bilinear[:, 2:], bilinear
+
+
+def lessons(known: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Inputs and what bilinear interpolation misses, from every second known pixel, in all orientations."""
+    inputs, targets = [], []
+    for turned in _orientations(known):
+        for top, left in ((0, 0), (0, 1), (1, 0), (1, 1)):
+            coarse = turned[:, top::2, left::2]
+            around, bilinear = neighbours(coarse)
+            values = np.full((*coarse.shape, 3), np.nan, np.float32)
+            for phase, (down, right) in enumerate(PHASES):
+                part = turned[:, top + down :: 2, left + right :: 2]
+                values[:, : part.shape[1], : part.shape[2], phase] = part
+            missed = values.reshape(-1, 3) - bilinear
+            inside = np.isfinite(missed).all(axis=1)
+            inputs.append(around[inside])
+            targets.append(missed[inside])
+    inputs, targets = np.concatenate(inputs), np.concatenate(targets)
+    if len(inputs) > MOST_ROWS:
+        chosen = np.random.default_rng(seed).choice(len(inputs), MOST_ROWS, replace=False)
+        inputs, targets = inputs[chosen], targets[chosen]
+    return inputs, targets
+
+
+def _orientations(image: np.ndarray):
+    for turns in range(4):
+        turned = np.rot90(image, turns, axes=(1, 2))
+        yield turned
+        yield np.swapaxes(turned, 1, 2)
+
+
+def between(known: np.ndarray, missing: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """The image (channels, h, w) with ``known`` at every second pixel and the three phases (rows, 3) between them."""
+    channels, height, width = known.shape
+    image = np.empty((channels, 2 * height, 2 * width), np.float32)
+    image[:, ::2, ::2] = known
+    for (down, right), values in zip(PHASES, missing.T, strict=True):
+        image[:, down::2, right::2] = values.reshape(known.shape)
+    return image[:, : shape[1], : shape[2]]
+
+
+def mixture(images: list[np.ndarray], truth: np.ndarray) -> np.ndarray:
+    """Weights, none negative and of sum 1, with which flat ``images`` come closest to ``truth``."""
+    values = np.stack([np.ravel(image) for image in images], axis=1).astype(np.float64)
+    heavy = 1e3 * np.sqrt(np.mean(values**2) * len(values))  # makes the sum 1
+    rows = np.vstack([values, np.full(len(images), heavy)])
+    weights = nnls(rows, np.append(np.float64(np.ravel(truth)), heavy))[0]
+    return weights / weights.sum()
