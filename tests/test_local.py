@@ -67,6 +67,14 @@ def test_denoising_beats_the_minimiser_it_starts_from_and_knows_how_well_it_did(
     assert restored.metrics["estimated_psnr"][0] == pytest.approx(restored.metrics["result"]["psnr"], abs=1.5)
 
 
+def test_the_fast_recipe_knows_how_well_it_did():
+    """Grades trained on a noisier observation are judged by another whose noise is independent."""
+    options = restore.Options(grades=2, width=32, epochs=200)
+    restored = restore.denoise(NOISY[0], noise_sigma=20, reference=CAMERA, options=options)
+    found = [grade["psnr"] for grade in restored.metrics["grades"]]
+    assert restored.metrics["estimated_psnr"][: len(found)] == pytest.approx(found, abs=1)
+
+
 def test_between_known_pixels_without_a_correction_is_bilinear_interpolation():
     known = CAMERA[None, ::2, ::2]
     image = local.between(known, local.neighbours(known)[1], (1, *CAMERA.shape))[0]

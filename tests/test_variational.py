@@ -109,6 +109,20 @@ def test_the_model_is_plain_and_gives_the_image_of_the_task():
     np.testing.assert_allclose(fit.model(start.features.base), task.image, atol=1e-4)
 
 
+def test_draws_favour_large_residuals_and_weights_undo_it():
+    residual = jnp.asarray(np.random.default_rng(0).exponential(size=(300, 1)))
+    among = np.arange(0, 300, 2)
+    for chosen in (np.arange(300), among):
+        pool, weights = target._pool(residual, None if len(chosen) == 300 else among)
+        assert len(pool) == target.REPEATS * len(chosen)
+        repeats = np.bincount(pool, minlength=300)
+        expected = np.zeros(300)
+        expected[chosen] = 1
+        np.testing.assert_allclose(repeats * weights, expected, rtol=1e-6)
+        assert np.corrcoef(repeats[chosen], np.asarray(residual)[chosen, 0])[0, 1] > 0.95
+    np.testing.assert_array_equal(target._pool(jnp.zeros((5, 1)), None)[0], np.repeat(np.arange(5), target.REPEATS))
+
+
 def test_only_the_pixels_to_learn_from_are_seen():
     among = jnp.arange(0, 192, 3)
     spoiled = _task(among=among)
