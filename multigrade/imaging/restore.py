@@ -10,7 +10,7 @@ fast    the same structures and the same objective, minimised in two stages: ove
         (``variational``), with lambda and beta chosen from the observation (``strengths``); then the grades are fitted
         to that image by random pixels (``target``), with Muon, a warm-up and cosine schedule, features standardised
         between grades, later grades starting from zero output. Denoising stops at the grade with the least estimated
-        error.
+        error, regression at that with the least error on the pixels held out.
 best    grades on what surrounds a pixel instead of where it is (``local``), for denoising and regression; else fast.
 
 The noise level is estimated from the image when it is not given.
@@ -46,11 +46,12 @@ from .variational import objective, solve
 RULE = {"denoise": 0.25, "deblur": 0.04, "inpaint": 0.04, "upsample": 0.04}
 SMALLEST_LAMBDA = 1e-4
 # The fast recipe: steps per grade for 512 x 512 pixels, more in proportion to the image's side. The finer what is left
-# to learn, the more noise the draws add to it: pixels per step grow with the grade. One deep network gets their mean.
-FAST_STEPS = {"regress": 1700, "restore": 2800}
+# to learn, the more noise the draws add to it: pixels per step grow with the grade, and the rate is lower; also where
+# there are more steps, as their square root, or weights wander off and a grade dies. One deep network gets the means.
+FAST_STEPS = {"regress": 1700, "restore": 3200}
 FAST_SIDE = 512
 FAST_BATCHES = (1024, 1024, 2048, 4096)
-FAST_RATE = 0.02
+FAST_RATES = (0.02, 0.02, 0.014, 0.014)
 # The best recipe: grades at most, hidden layers, steps per grade (as above), pixels per step, rate.
 BEST_GRADES, BEST_LAYERS, BEST_STEPS, BEST_BATCHES, BEST_RATE = 2, 2, 1500, (1024, 2048), 0.01
 SECOND_LOOK = 0.15  # noise added to the observation to judge the grades by, in units of the noise that is there
@@ -188,11 +189,15 @@ def _best_grades(fit: Fit, stages, observed, extra, sigma: float):
     noise, smooth = sigma / 255, gaussian_filter(observed, (0, 2, 2))
     errors = [
         float(np.mean((stage - observed) ** 2) - noise**2 + 2 * noise / SECOND_LOOK * np.mean(extra * (stage - smooth)))
-        for stage in np.float64(stages)
+        for stage in np.asarray(stages, np.float64)
     ]
-    count = int(np.argmin(errors)) + 1
     estimates = [float(-10 * np.log10(max(error, 1e-10))) for error in errors]
-    return Fit(MultiGrade(fit.model.grades[:count]), fit.records), stages[:count], estimates
+    return *_up_to(int(np.argmin(errors)) + 1, fit, stages), estimates
+
+
+def _up_to(count: int, fit: Fit, stages) -> tuple[Fit, list]:
+    """The first ``count`` grades and stages; the records of all stay."""
+    return Fit(MultiGrade(fit.model.grades[:count]), fit.records), list(stages[:count])
 
 
 def _strengths(task: str, observed, operator: Operator, sigma: float, options: Options) -> Strengths:
@@ -240,19 +245,27 @@ def _by_pixels(structure, target, options: Options, rows=None, held_out=()) -> t
     """The fast recipe: random pixels of a target image (channels, h, w), all of them or those at ``rows``."""
     channels, height, width = target.shape
     steps = FAST_STEPS["restore" if rows is None else "regress"] * max(height, width) / FAST_SIDE
-    steps, rate = options.epochs or max(round(steps), 500), options.learning_rate or FAST_RATE
+    steps = options.epochs or max(round(steps), 500)
     num_pixels = height * width if rows is None else len(rows)
-    batches = [FAST_BATCHES[min(i, len(FAST_BATCHES) - 1)] for i in range(len(structure))]
-    batches = batches if options.method == "mgdl" else [int(np.mean(FAST_BATCHES))]
+    plan = list(zip(FAST_BATCHES, FAST_RATES, strict=True))
+    plan = [plan[min(i, len(plan) - 1)] for i in range(len(structure))]
+    batches, rates = zip(*(plan if options.method == "mgdl" else [np.mean(plan, axis=0)]), strict=True)
+    slower = min(1, (FAST_STEPS["restore"] / steps) ** 0.5)
+    batches = tuple(min(int(batch), num_pixels) for batch in batches)
+    schedules = tuple(warmup_cosine(options.learning_rate or slower * rate, steps) for rate in rates)
     task = TargetTask(
         PixelFeatures(jnp.asarray(2 * pixel_coordinates(height, width) - 1)), jnp.zeros((height * width, channels)),
-        jnp.asarray(target.reshape(channels, -1).T, jnp.float32), tuple(min(batch, num_pixels) for batch in batches),
+        jnp.asarray(target.reshape(channels, -1).T, jnp.float32), batches,
         *(None if pixels is None or not len(pixels) else jnp.asarray(pixels) for pixels in (rows, held_out)),
     )  # fmt: skip
     settings = {"data": fingerprint(target, rows, np.asarray(held_out)), "batch_sizes": task.batch_sizes}
-    training = {"optimiser": "muon", "learning_rate": warmup_cosine(rate, steps), "record_every": max(steps // 30, 1)}
+    training = {"optimiser": "muon", "learning_rate": schedules, "record_every": max(steps // 30, 1), "keep": "best"}
     fit = _train(structure, task, steps, settings, options, **training)
-    return fit, [image.T.reshape(target.shape) for image in _images(fit.model, task)]
+    stages = [image.T.reshape(target.shape) for image in _images(fit.model, task)]
+    if len(held_out):
+        missed = (np.reshape(stages, (len(stages), channels, -1)) - target.reshape(channels, -1))[..., held_out]
+        fit, stages = _up_to(int(np.argmin(np.mean(missed**2, axis=(1, 2)))) + 1, fit, stages)
+    return fit, stages
 
 
 def _by_surroundings(observed, noise: float, options: Options) -> tuple[Fit, list, dict]:
@@ -273,10 +286,8 @@ def _by_surroundings(observed, noise: float, options: Options) -> tuple[Fit, lis
         task = task.after(grade, ())
         stages.append(np.asarray(task.image).reshape(observed.shape))
         risks.append(task.risk())
-    count = int(np.argmin(risks)) + 1
     estimates = [float(-10 * np.log10(max(risk, 1e-10))) for risk in risks]
-    fit = Fit(MultiGrade(fit.model.grades[:count]), fit.records)
-    return fit, stages[:count], {"estimated_psnr": estimates}
+    return *_up_to(int(np.argmin(risks)) + 1, fit, stages), {"estimated_psnr": estimates}
 
 
 def _by_interpolation(structure, channels, options: Options, rows, held_out) -> tuple[Fit, list]:

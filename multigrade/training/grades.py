@@ -112,9 +112,12 @@ def train_grades(
     model: MultiGrade = MultiGrade(),  # noqa: B008
     records: Sequence[RunRecord] = (),
     checkpoint: Checkpoint | None = None,
+    learning_rate=None,
     **options,
 ) -> Fit:
     """Fit the grades of ``structure`` to ``task`` in turn; ``options`` go to ``minimise``.
+
+    ``learning_rate`` is one for all grades, or a tuple of one for each.
 
     ``task`` must be what ``model`` leaves over. Without ``seed_per_grade`` all grades draw the same numbers, as in the
     paper's image runs. A grade that diverges or meets the time limit is the last one.
@@ -147,6 +150,7 @@ def train_grades(
             resume=running,
             save=checkpoint and partial(checkpoint.save, model, records, auxiliary),
             save_every=checkpoint.every if checkpoint else 0.0,
+            learning_rate=learning_rate[index] if isinstance(learning_rate, tuple) else learning_rate,
             key=batch_key,
             grade=index,
             loss_unit=problem.loss_unit,
