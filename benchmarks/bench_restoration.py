@@ -31,10 +31,10 @@ CASES = [  # name, our operator, the plain one, what we aim for
 ]
 
 
-def data(operator, size: int = SIZE) -> ImageData:
+def data(operator, size: int = SIZE, num_features: int = 128) -> ImageData:
     generator = np.random.default_rng(0)
     observed = jnp.asarray(generator.uniform(size=(1, size, size)), jnp.float32)
-    features = jnp.asarray(generator.uniform(size=(size * size, 128)), jnp.float32)
+    features = jnp.asarray(generator.uniform(size=(size * size, num_features)), jnp.float32)
     numbers = (jnp.float32(v) for v in (0.1, 0.01, 1.0, 0.99))
     return ImageData(features, observed, 0.5 * observed, operator, *numbers)
 
@@ -46,8 +46,8 @@ def ours(operator, num_steps: int) -> float:
     return run.record.seconds / (num_steps + 1)  # two records beside the steps cost a forward pass each
 
 
-def plain(operator, num_steps: int) -> float:
-    problem, params = data(None), NETWORK.init(jax.random.key(0))
+def plain(operator, num_steps: int, network=NETWORK, size: int = SIZE) -> float:
+    problem, params = data(None, size, network.widths[0]), network.init(jax.random.key(0))
     transformation = optax.adam(1e-3)
 
     def loss(params, u):
