@@ -1,6 +1,9 @@
 """The command line. Registers the commands and turns a caller's mistake into one line and exit code 2."""
 
+import gc
+import signal
 import sys
+import threading
 from typing import Annotated
 
 import typer
@@ -59,6 +62,8 @@ def options(
 
 def main() -> None:
     """Entry point: errors of use become one line on standard error and exit code 2; --debug shows where they rose."""
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # neither ignored nor somebody else's
+        signal.signal(signal.SIGINT, _interrupt)
     try:
         app()
     except (ValueError, TypeError, OSError, MemoryError, RuntimeError) as error:
@@ -66,6 +71,18 @@ def main() -> None:
             raise
         print(f"multigrade: {message}", file=sys.stderr)
         sys.exit(2)
+
+
+def _interrupt(signum: int, frame) -> None:
+    """KeyboardInterrupt; but Python drops what rises in a callback of its garbage collector, and JAX has one that often
+    is the first to run after a compilation. There, a moment later."""
+    callbacks = {getattr(callback, "__code__", None) for callback in gc.callbacks}
+    while frame is not None:
+        if frame.f_code in callbacks:
+            threading.Timer(0.05, signal.raise_signal, [signum]).start()
+            return
+        frame = frame.f_back
+    raise KeyboardInterrupt
 
 
 def _one_line(error: Exception) -> str | None:

@@ -189,6 +189,30 @@ def test_an_interrupt_is_answered(table):
     assert error.strip().splitlines()[-1] == "multigrade: interrupted"
 
 
+def test_an_interrupt_in_a_callback_of_the_garbage_collector_is_not_lost():
+    code = """
+import gc, signal, time
+from multigrade import cli
+
+pending = [signal.SIGINT]
+
+def callback(phase, info):
+    if pending:
+        signal.raise_signal(pending.pop())
+
+signal.signal(signal.SIGINT, cli._interrupt)
+gc.callbacks.append(callback)
+gc.collect()
+try:
+    time.sleep(30)
+except KeyboardInterrupt:
+    print("heard")
+"""
+    finished = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert finished.stdout == "heard\n"
+    assert "ignored" not in finished.stderr
+
+
 @pytest.mark.parametrize(
     ("words", "expected"),
     [("multigrade den", "denoise"), ("multigrade fit --tens", "--tensorboard"), ("multigrade fit --solver l", "lbfgs")],
