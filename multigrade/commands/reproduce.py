@@ -25,7 +25,7 @@ def reproduce(
     ray_address: Annotated[str | None, typer.Option(help="Address of a Ray cluster; a local one if not given.")] = None,
     gpus: Annotated[float, typer.Option(help="GPUs of a job, on a Ray cluster.")] = 0,
     only: Annotated[
-        list[str] | None, typer.Option("--only", metavar="KEY", help="Only jobs whose key begins so; see the report.")
+        list[str] | None, typer.Option("--only", metavar="JOBS", help="Only jobs with these words in their name, or of this key.")
     ] = None,
     report: Annotated[
         bool, typer.Option("--report/--no-report", help="Write STORE/report.html, again and again while jobs run.")
@@ -64,14 +64,19 @@ def reproduce(
     _run(expanded, store, experiment, executor, jobs, quiet, report, options)
 
 
-def _only(jobs, keys: list[str]):
-    for key in keys:
-        if not any(job.key.startswith(key) for job in jobs):
+def _only(jobs, wanted: list[str]):
+    """The jobs that one of the texts means: "MGDL", "denoise butterfly", or a key from the report."""
+    for text in wanted:
+        if not any(_is_meant(job, text) for job in jobs):
             raise ValueError(
-                f"--only: none of the {len(jobs)} jobs has a key that begins with {key!r}; items, --recipe, --set, "
-                "--seeds and --images must be those it was made with"
+                f"--only: none of the {len(jobs)} jobs is {text!r}; a key needs the items, --recipe, --set, --seeds and "
+                f"--images it was made with, words stand in names like {jobs[0].label!r}"
             )
-    return [job for job in jobs if not keys or job.key.startswith(tuple(keys))]
+    return [job for job in jobs if not wanted or any(_is_meant(job, text) for text in wanted)]
+
+
+def _is_meant(job, text: str) -> bool:
+    return job.key == text or set(text.split()) <= set(job.label.split())
 
 
 def _overrides(settings: list[str]) -> dict[str, str]:

@@ -8,7 +8,7 @@ import typer
 
 def runs(
     store: Annotated[Path, typer.Argument(help="Folder of the results.")] = Path("runs"),
-    item: Annotated[str | None, typer.Option(help="Only jobs made for this item.")] = None,
+    item: Annotated[str | None, typer.Option(help="Only jobs of this item of the paper.")] = None,
     method: Annotated[str | None, typer.Option(help="Only this method: SGDL, MGDL, MSDL, baseline.")] = None,
     where: Annotated[
         list[str] | None, typer.Option("--where", metavar="NAME=VALUE", help="Only jobs with this setting.")
@@ -20,9 +20,13 @@ def runs(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before removing.")] = False,
 ) -> None:
     """List, filter and remove results: multigrade runs --item table1 --where image=barbara --remove"""
+    from ..lab import catalogue
+    from ..lab.recipes import close
     from ..lab.store import Store
 
     results = Store(store, create=False)
+    if item is not None and item not in catalogue.ITEMS:
+        raise ValueError(f"there is no item {item!r}{close(item, list(catalogue.ITEMS))}")
     wanted = dict(_pair(text) for text in where or [])
     if method is not None:
         wanted["method"] = method
@@ -47,7 +51,9 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 def _matches(job, item: str | None, wanted: dict[str, str]) -> bool:
-    if item is not None and job.item != item:
+    from ..lab.catalogue import ITEMS, is_of
+
+    if item is not None and not is_of(ITEMS[item], job):
         return False
     return all(name in job.settings and _text(job.settings[name]) == value for name, value in wanted.items())
 

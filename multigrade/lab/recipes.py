@@ -58,6 +58,13 @@ class Restoration(Config):
     beta: float | None = None  # None: the catalogue's, recorded for two cells (see catalogue.STRENGTHS)
     weight: float | None = None  # lambda; None: as beta
     noise_seed: int = 0  # our choice
+    has_recorded_strengths: typing.ClassVar[bool] = True
+
+
+class OurRestoration(Restoration):
+    """The same by our training, which chooses beta and lambda from the observation."""
+
+    has_recorded_strengths = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -154,7 +161,7 @@ CONFIGS: dict[str, dict[str, Config]] = {
     },
     "restoration": {
         "paper": Restoration(),
-        "fast": Restoration(epochs=None, learning_rate=None),
+        "fast": OurRestoration(epochs=None, learning_rate=None),
         "quick": Restoration(size=32, epochs=10),
     },
     "baseline": {"paper": Baseline(), "fast": Baseline(), "quick": Baseline(size=32)},

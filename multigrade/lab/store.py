@@ -22,7 +22,7 @@ import platform
 import re
 import shutil
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -107,7 +107,7 @@ class Store:
             {**content["metrics"], **run["timings"]},
             records_from_arrays(arrays_under(arrays, "records/"), ends),
             arrays_under(arrays, "arrays/"),
-            {name[:-4]: images.load(folder / name).pixels for name in content["files"] if name.endswith(".png")},
+            _Pictures(folder, [name[:-4] for name in content["files"] if name.endswith(".png")]),
         )
         info = {k: v for k, v in run.items() if k not in ("record_seconds", "timings")}
         return Saved(_job(content), result, {**info, "versions": content["versions"]})
@@ -233,6 +233,24 @@ class Store:
         except OSError as error:
             what = error.strerror or str(error)
             raise StoreError(f"the store {self.path} cannot be written: {what}; finished results are kept") from error
+
+
+class _Pictures(Mapping):
+    """The pictures of a result by name, read when they are looked at: the ledger of a large store never does."""
+
+    def __init__(self, folder: Path, names: Sequence[str]):
+        self.folder, self.names = folder, tuple(names)
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        if name not in self.names:
+            raise KeyError(name)
+        return images.load(self.folder / f"{name}.png").pixels
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names)
+
+    def __len__(self) -> int:
+        return len(self.names)
 
 
 def _write_result(folder: Path, job: Job, result: Result, timings: Mapping) -> None:

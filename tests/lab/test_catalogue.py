@@ -44,6 +44,23 @@ def test_items_share_jobs():
     assert cameraman < table
 
 
+def test_a_shared_job_is_of_every_item_that_asks_for_it(everything):
+    for jobs in everything.values():
+        recipe = jobs[0].settings["recipe"]
+        for name in ("table1", "figure-cameraman", "table3", "lr-synthetic", "eig-synthetic", "msdl-synthetic", "theory"):
+            asked = {job.key for job in catalogue.expand([name], recipe=recipe, images=None)}
+            assert {job.key for job in jobs if catalogue.is_of(catalogue.ITEMS[name], job)} == asked
+
+
+def test_our_training_chooses_its_own_strengths():
+    for recipe in ("fast", "best"):
+        jobs = [job for job in catalogue.expand(["table2", "table3"], recipe=recipe, images=None)]
+        chosen = {(job.settings["beta"], job.settings["weight"]) for job in jobs if job.kind == "restoration"}
+        assert chosen == {(None, None)}
+    given = catalogue.expand(["table3"], recipe="fast", images=None, overrides={"beta": "0.5"})
+    assert {job.settings["beta"] for job in given if job.kind == "restoration"} == {0.5}
+
+
 def test_only_quick_and_fast_differ_from_the_paper(everything):
     assert not any(job.settings["changed"] for job in everything["paper"])
     # The baselines and theorems of the fast recipe are those of the paper recipe.

@@ -50,11 +50,21 @@ def test_reproduce_then_runs_then_again(tmp_path):
     assert "2 results" in run("runs", store, "--method", "SGDL", "--item", "lr-synthetic").stdout
     assert "1 results" in run("runs", store, "--method", "SGDL", "--where", "setting=2").stdout
     assert "0 results" in run("runs", store, "--item", "table1").stdout
+    assert "2 results" in run("runs", store, "--item", "msdl-synthetic").stdout  # shares the jobs of MGDL
+    assert "there is no item 'tabel1' (did you mean table1" in complaint("runs", store, "--item", "tabel1")
     assert "2 removed" in run("runs", store, "--method", "SGDL", "--remove", "--yes").stdout
     assert len(Store(store).keys()) == 2
     again = run(*SWEEP, "--store", store)
     assert "2 finished, 2 kept, 0 failed" in again.stdout
     assert small.contents(store) == before
+
+
+def test_only_takes_words_of_a_job_or_its_key(tmp_path):
+    assert "2 finished" in run(*SWEEP, "--store", tmp_path / "runs", "--only", "MGDL").stdout
+    (key,) = [job.key for job, _, _ in Store(tmp_path / "runs").all() if job.settings["setting"] == 2]
+    both = run(*SWEEP, "--store", tmp_path / "runs", "--only", key, "--only", "setting 1 SGDL")
+    assert "1 finished, 1 kept" in both.stdout
+    assert "none of the 4 jobs is 'MGDLL'" in complaint(*SWEEP, "--store", tmp_path / "other", "--only", "MGDLL")
 
 
 @pytest.fixture
