@@ -1,163 +1,136 @@
 """How good a picture is after how long: fast and best against the time that the paper's recipe would take here.
 
-    python -m benchmarks.time_to_quality FOLDER -o cells.jsonl            every cell of Tables 1-3, hours
-    python -m benchmarks.time_to_quality FOLDER -o cells.jsonl --only butterfly --recipes fast --methods mgdl
+    python -m benchmarks.time_to_quality FOLDER --store runs                     every cell of Tables 1-3, hours
+    python -m benchmarks.time_to_quality FOLDER --store runs --recipes fast --only "MGDL butterfly" --figure times.png
 
-FOLDER holds the paper's pictures (cameraman.png, ...). Each finished cell is one line of the output file, and a cell
-that is there is not run again. Seconds are wall time from the first call to the result, compilation and the choice of
-strengths included; the PSNR after each grade stands beside the seconds until it. The paper's time is that of a plain
-step, dispatched one at a time, measured here, times the paper's steps. ``--figure`` draws PSNR against time.
+FOLDER holds the paper's pictures (cameraman.png, ...). The cells are the lab's jobs, one after another on all cores,
+and results that the store holds are not made again. Seconds are wall time from the picture to the result, the choice of
+strengths included (compilation, too, unless an earlier cell or run has left it in the cache); beside the PSNR after
+each grade stand the seconds until it. The paper's time is that of a plain step, dispatched one at a time, measured
+here, times the paper's steps.
 """
 
 import argparse
-import json
-import time
-from collections.abc import Iterator
+from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
 from benchmarks import bench_restoration, bench_training
 from benchmarks.bench_imaging import dense_convolution
 from multigrade import structures
-from multigrade.imaging import restore
-from multigrade.imaging.images import add_blur, add_noise, load
+from multigrade.lab import catalogue, executors, experiments
 from multigrade.lab.claims.reconstruction import PAPER
+from multigrade.lab.job import Saved
+from multigrade.lab.store import Store
+from multigrade.lab.threads import num_cores
 
-BLUR_NOISE = 3
 STEPS = {"regress": 10_000, "denoise": 20_000, "deblur": 20_000}  # per grade, the paper's
-SIZES = {"cameraman": 256, "barbara": 512, "butterfly": 512, "pirate": 1024, "chest": 1024}
 
 
-class Cell(NamedTuple):
-    task: str
-    image: str
-    level: int
-    method: str
-    recipe: str
-    seed: int
+def paper_psnr(settings) -> float:
+    if settings["task"] == "regress":
+        return PAPER["regression"][settings["image"]][settings["method"]]["test"]
+    level = settings["blur"] or settings["noise"]
+    return PAPER[settings["task"]][settings["image"]][settings["method"]][str(level)]
 
 
-def cells(arguments) -> Iterator[Cell]:
-    levels = {"regress": (0,), "denoise": (10, 20, 30, 40, 50, 60), "deblur": (3, 5, 7)}
-    for task in arguments.tasks:
-        for image in SIZES if task == "regress" else ("butterfly", "pirate", "chest"):
-            for level in levels[task]:
-                for recipe in arguments.recipes:
-                    for method in arguments.methods:
-                        for seed in arguments.seeds:
-                            if not arguments.only or image in arguments.only:
-                                yield Cell(task, image, level, method, recipe, seed)
+@cache
+def paper_seconds(task: str, structure: str, size: int, blur: int) -> float:
+    """Of the paper's recipe on this machine: a plain step of each of its grades, times its steps."""
+
+    @cache
+    def step(network) -> float:
+        if task == "regress":
+            return bench_training.plain(network, (size // 2) ** 2, "adam", 3)
+        return bench_restoration.plain(
+            dense_convolution(float(blur)) if blur else lambda image: image, 2, network, size
+        )
+
+    return sum(step(network) * STEPS[task] for network in structures.PAPER[structure])
 
 
-def paper_psnr(cell: Cell) -> float:
-    if cell.task == "regress":
-        return PAPER["regression"][cell.image][cell.method.upper()]["test"]
-    return PAPER[cell.task][cell.image][cell.method.upper()][str(cell.level)]
-
-
-def run(cell: Cell, folder: Path) -> dict:
-    clean = load(folder / f"{cell.image}.png").pixels
-    options = restore.Options(method=cell.method, recipe=cell.recipe, seed=cell.seed)
-    given = {"reference": clean, "options": options}
-    started = time.perf_counter()
-    if cell.task == "regress":
-        restored = restore.regress(clean, options=options)
-    elif cell.task == "denoise":
-        noisy = add_noise(clean, cell.level, seed=0)
-        restored = restore.denoise(noisy, noise_sigma=cell.level, **given)
-    else:
-        blurred = add_noise(add_blur(clean, cell.level), BLUR_NOISE, seed=0)
-        restored = restore.deblur(blurred, blur_sigma=cell.level, noise_sigma=BLUR_NOISE, **given)
-    seconds = time.perf_counter() - started
-    before = seconds - sum(record.seconds for record in restored.records)  # strengths, target, features
-    until = before + np.cumsum([record.seconds for record in restored.records])
-    psnrs = [grade["psnr"] for grade in restored.metrics["grades"]]
+def row(saved: Saved, has_paper_time: bool) -> dict:
+    """A cell in numbers; "until" are the seconds until each grade's end, what comes before the grades included."""
+    settings, metrics = saved.job.settings, saved.result.metrics
+    psnrs, seconds = metrics["grades_test_psnr"], [record.seconds for record in saved.result.records]
+    until = saved.info["seconds"] - sum(seconds) + np.cumsum(seconds)
+    size = len(saved.result.pictures["reference"])
+    place = settings["task"], settings["structure"], size, settings.get("blur", 0)
     return {
-        **cell._asdict(), "psnr": psnrs[-1], "paper": paper_psnr(cell), "seconds": seconds, "grades": psnrs,
-        "until": until[: len(psnrs)].tolist(), "estimated": restored.metrics.get("estimated_psnr"),
+        "cell": saved.job.label, "recipe": settings["recipe"], "method": settings["method"], "grades": psnrs,
+        "until": until[: len(psnrs)], "psnr": metrics["test_psnr"], "paper": paper_psnr(settings),
+        "seconds": saved.info["seconds"], "paper_seconds": paper_seconds(*place) if has_paper_time else np.nan,
     }  # fmt: skip
 
 
-def paper_seconds(task: str, size: int, level: int, method: str) -> float:
-    """Of the paper's recipe on this machine: a plain step of each of its grades, times its steps."""
-    layers = "2" if task == "regress" else "3"
-    total, known = 0.0, {}
-    for network in structures.PAPER[f"{method.upper()}-{layers}"]:
-        if network not in known:
-            if task == "regress":
-                known[network] = bench_training.plain(network, (size // 2) ** 2, "adam", 3)
-            else:
-                operator = dense_convolution(float(level)) if task == "deblur" else lambda image: image
-                known[network] = bench_restoration.plain(operator, 2, network, size)
-        total += known[network] * STEPS[task]
-    return total
+def table(rows: Sequence[dict]) -> str:
+    head = f"{'':44}{'ours':>7}{'paper':>8}{'':3}{'seconds':>8}{'paper, h':>10}{'ratio':>8}"
+    return "\n".join([head, *(line(row) for row in rows)])
 
 
-def table(rows: list[dict]) -> str:
-    lines = [
-        f"{'cell':32}{'recipe':8}{'seed':>5}{'ours':>8}{'paper':>8}{'':3}{'seconds':>9}{'paper, h':>10}{'ratio':>8}"
-    ]
-    for row in rows:
-        name = f"{row['task']} {row['image']} {row['level'] or ''} {row['method'].upper()}"
-        mark = "  " if round(row["psnr"], 2) >= row["paper"] else " <"
-        hours, ratio = row.get("paper_seconds", np.nan) / 3600, row.get("paper_seconds", np.nan) / row["seconds"]
-        numbers = f"{row['psnr']:8.2f}{row['paper']:8.2f}{mark:3}{row['seconds']:9.0f}{hours:10.1f}{ratio:8.0f}"
-        lines.append(f"{name:32}{row['recipe']:8}{row['seed']:5}{numbers}")
-    return "\n".join(lines)
+def line(row: dict) -> str:
+    mark = "  " if round(row["psnr"], 2) >= row["paper"] else " <"
+    hours, ratio = row["paper_seconds"] / 3600, row["paper_seconds"] / row["seconds"]
+    numbers = f"{row['psnr']:7.2f}{row['paper']:8.2f}{mark:3}{row['seconds']:8.0f}{hours:10.1f}{ratio:8.0f}"
+    return f"{row['recipe'] + ' ' + row['cell']:44}{numbers}"
 
 
-def figure(rows: list[dict], path: Path) -> None:
+def figure(rows: Sequence[dict], path: Path) -> None:
     from matplotlib.figure import Figure
 
-    kinds = sorted({(row["task"], row["image"], row["level"]) for row in rows})
-    columns = min(len(kinds), 3)
-    lines = -(-len(kinds) // columns)
+    cells = list(dict.fromkeys(row["cell"].replace(row["method"], "").strip() for row in rows))
+    columns = min(len(cells), 3)
+    lines = -(-len(cells) // columns)
     drawn = Figure(figsize=(4.2 * columns, 3.2 * lines), layout="constrained")
     panels = drawn.subplots(lines, columns, squeeze=False).ravel()
-    for kind, axes in zip(kinds, panels, strict=False):
+    for panel in panels[len(cells) :]:
+        panel.remove()
+    for cell, axes in zip(cells, panels, strict=False):
         for row in rows:
-            if (row["task"], row["image"], row["level"]) == kind:
-                style = {"marker": "o" if row["method"] == "mgdl" else "s", "markersize": 4}
-                axes.semilogx(row["until"], row["grades"], label=f"{row['recipe']}, {row['method'].upper()}", **style)
-                if "paper_seconds" in row:
-                    axes.semilogx([row["paper_seconds"]], [row["paper"]], "k*" if row["method"] == "mgdl" else "kx")
-        axes.set(title=" ".join(str(part) for part in kind if part), xlabel="seconds", ylabel="PSNR, dB")
+            if row["cell"].replace(row["method"], "").strip() == cell:
+                colour = {"fast": "C0", "best": "C2"}.get(row["recipe"], "C1")
+                style = (
+                    {"marker": "o", "linestyle": "-"} if row["method"] == "MGDL" else {"marker": "s", "linestyle": ":"}
+                )
+                label = f"{row['recipe']}, {row['method']}"
+                axes.semilogx(row["until"], row["grades"], color=colour, markersize=4, label=label, **style)
+                if row["recipe"] == "fast":  # once per method
+                    shape = "*" if row["method"] == "MGDL" else "x"
+                    place = [row["paper_seconds"]], [row["paper"]]
+                    axes.semilogx(*place, f"k{shape}", label=f"as printed, {row['method']}")
+        axes.set(title=cell, xlabel="seconds here", ylabel="PSNR, dB")
         axes.legend(fontsize="x-small")
-    drawn.savefig(path)
+    drawn.savefig(path, dpi=150)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="PSNR against time of the recipes on the paper's pictures.")
     parser.add_argument("folder", type=Path)
-    parser.add_argument("-o", "--output", type=Path, required=True)
-    parser.add_argument("--tasks", nargs="+", default=list(STEPS), choices=STEPS)
-    parser.add_argument("--only", nargs="+", choices=SIZES)
-    parser.add_argument("--recipes", nargs="+", default=["fast", "best"], choices=restore.RECIPES)
-    parser.add_argument("--methods", nargs="+", default=["mgdl", "sgdl"], choices=restore.METHODS)
-    parser.add_argument("--seeds", nargs="+", type=int, default=[0])
+    parser.add_argument("--store", type=Path, required=True)
+    parser.add_argument("--items", nargs="+", default=["table1", "table2", "table3"])
+    parser.add_argument("--recipes", nargs="+", default=["fast", "best"], choices=["fast", "best"])
+    parser.add_argument("--only", action="append", default=[], help='jobs with these words, as "MGDL butterfly"')
+    parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--no-paper-time", action="store_true")
     parser.add_argument("--figure", type=Path)
     arguments = parser.parse_args()
-    rows = [json.loads(line) for line in arguments.output.read_text().splitlines()] if arguments.output.exists() else []
-    done = {tuple(row[name] for name in Cell._fields): row for row in rows}
-    wanted, times = list(cells(arguments)), {}
-    for cell in wanted:
-        if cell in done:
-            continue
-        row = run(cell, arguments.folder)
-        if not arguments.no_paper_time:
-            kind = cell.task, SIZES[cell.image], cell.level if cell.task == "deblur" else 0, cell.method
-            times[kind] = times.get(kind) or paper_seconds(*kind)
-            row["paper_seconds"] = times[kind]
-        with arguments.output.open("a") as file:
-            file.write(json.dumps(row) + "\n")
-        done[cell] = row
-        print(table([row]).splitlines()[-1], flush=True)
-    print(table([done[cell] for cell in wanted]))
+    store = Store(arguments.store)
+    experiment = executors.Experiment(experiments.run, arguments.folder.absolute(), num_cores())
+    rows = []
+    for recipe in arguments.recipes:
+        jobs = catalogue.expand(arguments.items, recipe=recipe, images=arguments.folder, seeds=arguments.seeds)
+        trained = [job for job in jobs if job.kind != "baseline" and not job.settings["stand_in"]]
+        for job in catalogue.only(trained, arguments.only):
+            (report,) = executors.run_jobs([job], store, experiment, executor="inline")
+            if report.status == "failed":
+                raise SystemExit(f"{job.label}: {report.sentence}")
+            rows.append(row(store.load(job.key), not arguments.no_paper_time))
+            print(line(rows[-1]), flush=True)
+    print(table(rows))
     if arguments.figure:
-        figure([done[cell] for cell in wanted], arguments.figure)
+        figure(rows, arguments.figure)
 
 
 if __name__ == "__main__":

@@ -25,7 +25,8 @@ def reproduce(
     ray_address: Annotated[str | None, typer.Option(help="Address of a Ray cluster; a local one if not given.")] = None,
     gpus: Annotated[float, typer.Option(help="GPUs of a job, on a Ray cluster.")] = 0,
     only: Annotated[
-        list[str] | None, typer.Option("--only", metavar="JOBS", help="Only jobs with these words in their name, or of this key.")
+        list[str] | None,
+        typer.Option("--only", metavar="JOBS", help="Only jobs with these words in their name, or of this key."),
     ] = None,
     report: Annotated[
         bool, typer.Option("--report/--no-report", help="Write STORE/report.html, again and again while jobs run.")
@@ -53,7 +54,7 @@ def reproduce(
         raise ValueError(f"--jobs must be at least 1; got {jobs}")
     plan = {"recipe": recipe, "images": images, "overrides": _overrides(settings or []), "seeds": seeds}
     names = items or [item.name for item in catalogue.items()]
-    expanded = _only(catalogue.expand(names, **plan), only or [])
+    expanded = catalogue.only(catalogue.expand(names, **plan), only or [])
     if show:
         _show(names, plan, expanded, jobs or executors.default_workers(threads))
         return
@@ -62,21 +63,6 @@ def reproduce(
         raise ValueError("--ray-address and --gpus belong to --executor ray")
     experiment = executors.Experiment(_experiment(), images and images.absolute(), threads)
     _run(expanded, store, experiment, executor, jobs, quiet, report, options)
-
-
-def _only(jobs, wanted: list[str]):
-    """The jobs that one of the texts means: "MGDL", "denoise butterfly", or a key from the report."""
-    for text in wanted:
-        if not any(_is_meant(job, text) for job in jobs):
-            raise ValueError(
-                f"--only: none of the {len(jobs)} jobs is {text!r}; a key needs the items, --recipe, --set, --seeds and "
-                f"--images it was made with, words stand in names like {jobs[0].label!r}"
-            )
-    return [job for job in jobs if not wanted or any(_is_meant(job, text) for text in wanted)]
-
-
-def _is_meant(job, text: str) -> bool:
-    return job.key == text or set(text.split()) <= set(job.label.split())
 
 
 def _overrides(settings: list[str]) -> dict[str, str]:

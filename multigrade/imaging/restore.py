@@ -10,8 +10,10 @@ fast    the same structures and the same objective, minimised in two stages: ove
         (``variational``), with lambda and beta chosen from the observation (``strengths``); then the grades are fitted
         to that image by random pixels (``target``), with Muon, a warm-up and cosine schedule, features standardised
         between grades, later grades starting from zero output. Denoising stops at the grade with the least estimated
-        error, regression at that with the least error on the pixels held out.
-best    grades on what surrounds a pixel instead of where it is (``local``), for denoising and regression; else fast.
+        error, deblurring at the first that leaves no more than noise, regression at that with the least error on the
+        pixels held out.
+best    grades on what surrounds a pixel instead of where it is (``local``), for denoising, deblurring and regression;
+        fast for all else.
 
 The noise level is estimated from the image when it is not given.
 """
@@ -33,14 +35,14 @@ from ..training import Fit, Plateau, fit_grades, warmup_cosine
 from ..training.checkpoint import fingerprint
 from ..training.grades import make_checkpoint, train_grades
 from ..training.record import RunRecord
-from .local import RiskTask, between, lessons, mixture, neighbours
+from .local import Blurred, RiskTask, between, consistent, lessons, lessons_in_deblurring, mixture, neighbours
 from .metrics import psnr, ssim
 from .noise import estimate_noise_sigma
 from .operators import BlockAverage, GaussianBlur, Identity, Mask, Operator
 from .restoration import RestorationTask, pixel_coordinates
-from .strengths import Strengths, choose_strengths
+from .strengths import LEAST_NOISE, Strengths, choose_strengths
 from .target import PixelFeatures, TargetTask
-from .variational import objective, solve
+from .variational import dct, objective, solve
 
 # lambda per unit of noise in the paper recipe; 0.25 gives the recorded winner 1e-2 at noise 10, the rest is our choice.
 RULE = {"denoise": 0.25, "deblur": 0.04, "inpaint": 0.04, "upsample": 0.04}
@@ -54,7 +56,11 @@ FAST_BATCHES = (1024, 1024, 2048, 4096)
 FAST_RATES = (0.02, 0.02, 0.014, 0.014)
 # The best recipe: grades at most, hidden layers, steps per grade (as above), pixels per step, rate.
 BEST_GRADES, BEST_LAYERS, BEST_STEPS, BEST_BATCHES, BEST_RATE = 2, 2, 1500, (1024, 2048), 0.01
+PIXELS_PER_STEP = 120  # of the copies that the best recipe for deblurring learns from; more steps learn them by heart
+SHARE = 0.8  # of what the grades add to an image, which is not quite like its smaller copies
+LEAST_DEBLURRED = 64  # pixels on a side; smaller images teach nothing by smaller copies
 SECOND_LOOK = 0.15  # noise added to the observation to judge the grades by, in units of the noise that is there
+LEAST_SHOWN = 0.02  # of a frequency, by a blur, for the observation to say something of it
 METHODS = ("mgdl", "sgdl")
 RECIPES = ("paper", "fast", "best")
 
@@ -160,7 +166,11 @@ def _restore(task, image, operator: Operator, known, noise_sigma, reference, opt
         fit, stages, facts = _by_surroundings(observed, sigma / 255, options)
         facts |= {"noise_sigma": sigma, "noise_was_estimated": noise_sigma is None}
         return _restored(fit, stages, image, reference, facts)
-    if options.recipe == "paper":
+    if options.recipe == "best" and isinstance(operator, GaussianBlur) and min(shape[1:]) >= LEAST_DEBLURRED:
+        strengths = _strengths(task, observed, operator, sigma, options)
+        fit, stages = _by_smaller_copies(observed, operator, strengths, sigma / 255, options)
+        facts = {}
+    elif options.recipe == "paper":
         strengths = _strengths(task, observed, operator, sigma, options)
         fit, stages = _whole_image(structure, observed, shape, operator, strengths, reference, options)
         facts = {}
@@ -174,6 +184,8 @@ def _restore(task, image, operator: Operator, known, noise_sigma, reference, opt
         fit, stages = _by_pixels(structure, target, options)
         if noisier:
             fit, stages, facts["estimated_psnr"] = _best_grades(fit, stages, observed, extra, sigma)
+        elif isinstance(operator, GaussianBlur) and sigma:
+            fit, stages = _up_to(_num_explaining(stages, observed, operator, sigma / 255), fit, stages)
     facts |= {"noise_sigma": sigma, "noise_was_estimated": noise_sigma is None, **_named(strengths)}
     facts["objective"] = objective(np.float32(stages[-1]), observed, operator, *strengths)
     return _restored(fit, stages, image, reference, facts)
@@ -193,6 +205,19 @@ def _best_grades(fit: Fit, stages, observed, extra, sigma: float):
     ]
     estimates = [float(-10 * np.log10(max(error, 1e-10))) for error in errors]
     return *_up_to(int(np.argmin(errors)) + 1, fit, stages), estimates
+
+
+def _num_explaining(stages, observed, operator: GaussianBlur, noise: float) -> int:
+    """How many grades it takes until what they leave of the observation is no more than noise; else all of them.
+
+    Judged where the blur lets something through: later grades would learn the noise that the minimiser has amplified.
+    """
+    shows = operator.eigenvalues(observed.shape[1:]) > LEAST_SHOWN
+    for count, stage in enumerate(stages, 1):
+        left = dct(observed - np.asarray(operator(jnp.asarray(stage, jnp.float32))))
+        if np.mean(left[:, shows] ** 2) <= noise**2:
+            return count
+    return len(stages)
 
 
 def _up_to(count: int, fit: Fit, stages) -> tuple[Fit, list]:
@@ -288,6 +313,36 @@ def _by_surroundings(observed, noise: float, options: Options) -> tuple[Fit, lis
         risks.append(task.risk())
     estimates = [float(-10 * np.log10(max(risk, 1e-10))) for risk in risks]
     return *_up_to(int(np.argmin(risks)) + 1, fit, stages), {"estimated_psnr": estimates}
+
+
+def _by_smaller_copies(observed, operator, strengths, noise: float, options: Options) -> tuple[Fit, list]:
+    """The best recipe for deblurring: learn from smaller copies what the minimiser misses.
+
+    Most of what is learned is added, and the result brought back to what the observation says. One grade, unless the
+    options ask for more: a second one learns its few copies by heart.
+    """
+    seen = Blurred.of(observed, operator, strengths)
+    inputs, targets, num_pixels = lessons_in_deblurring(seen.minimisers[0], operator, strengths, noise, options.seed)
+    steps = options.epochs or int(np.clip(num_pixels / PIXELS_PER_STEP, 200, 1500))
+    hidden = ((options.width or 128,) * (options.layers or BEST_LAYERS),) * (options.grades or 1)
+    fit = fit_grades(
+        structures.graded(inputs.shape[1], hidden, 1, bias_std=0.2), inputs, targets, num_steps=steps, optimiser="muon",
+        learning_rate=warmup_cosine(options.learning_rate or BEST_RATE, steps), batch_size=min(2048, len(inputs)),
+        record_every=max(steps // 10, 1), residual_scaling=True, standardise_features=True, seed=options.seed,
+        observers=options.observers, time_limit=options.time_limit, checkpoint=options.checkpoint,
+    )  # fmt: skip
+    parts = np.array_split(np.arange(observed.size), -(-observed.size // 2**16))
+    added = [_stages(fit.model, seen.inputs(part)) for part in parts]
+    stages = []
+    for learned, addition in zip(_stages(fit.model, inputs), zip(*added, strict=True), strict=True):
+        image = seen.minimisers[0] + SHARE * np.concatenate(addition).reshape(observed.shape)
+        variance = np.mean((targets - SHARE * learned) ** 2)
+        stages.append(consistent(observed, operator, image, max(noise, LEAST_NOISE) ** 2 / variance))
+    return fit, stages
+
+
+def _stages(model: MultiGrade, inputs: np.ndarray) -> list[np.ndarray]:
+    return [np.asarray(stage) for stage in _staged(model, jnp.asarray(inputs))]
 
 
 def _by_interpolation(structure, channels, options: Options, rows, held_out) -> tuple[Fit, list]:

@@ -253,6 +253,21 @@ def _jobs(item: Item, recipe: str, pictures: Pictures, overrides: Mapping[str, s
                 yield Job(item.name, kind, {**settings, "recipe": recipe, "seed": seed}, data)
 
 
+def only(jobs: Sequence[Job], wanted: Sequence[str]) -> list[Job]:
+    """The jobs that one of the texts means, "MGDL", "denoise butterfly" or a key; all if there is no text."""
+    for text in wanted:
+        if not any(_is_meant(job, text) for job in jobs):
+            raise ValueError(
+                f"--only: none of the {len(jobs)} jobs is {text!r}; words stand in names like {jobs[0].label!r}, and a "
+                "key needs the items, --recipe, --set, --seeds and --images it was made with"
+            )
+    return [job for job in jobs if not wanted or any(_is_meant(job, text) for text in wanted)]
+
+
+def _is_meant(job: Job, text: str) -> bool:
+    return job.key == text or set(text.split()) <= set(job.label.split())
+
+
 def is_of(item: Item, job: Job) -> bool:
     """Whether the item asks for such a job, whichever item it was made for."""
     settings = {"kind": job.kind, **job.settings}
