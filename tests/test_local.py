@@ -1,4 +1,4 @@
-"""The best recipe: grades on what surrounds a pixel, taught by Stein's estimate or by every second known pixel."""
+"""The best recipe: grades on what surrounds a pixel, taught by Stein's estimate, known pixels or smaller copies."""
 
 import jax
 import jax.numpy as jnp
@@ -8,6 +8,9 @@ import pytest
 from multigrade import structures
 from multigrade.imaging import baselines, images, local, restore
 from multigrade.imaging.metrics import psnr
+from multigrade.imaging.operators import GaussianBlur
+from multigrade.imaging.strengths import choose_strengths
+from multigrade.imaging.variational import solve
 
 CAMERA = np.float32(images.load(":camera").pixels[60:220, 160:300])
 NOISE = 20 / 255
@@ -102,3 +105,58 @@ def test_regression_by_the_best_recipe_beats_bilinear_interpolation():
     options = restore.Options(recipe="best", width=32, epochs=200)
     restored = restore.regress(CAMERA, options=options)
     assert restored.metrics["result"]["psnr"] > psnr(baselines.interpolate_grid(CAMERA[::2, ::2], CAMERA.shape), CAMERA)
+
+
+# ---- deblurring ------------------------------------------------------------------------------------------------
+
+BLUR = GaussianBlur(2.0)
+BLURRED = np.float32(images.add_noise(images.add_blur(CAMERA, 2), 3, seed=4))[None]
+STRENGTHS = choose_strengths(BLURRED, BLUR, 3 / 255)
+
+
+def test_inputs_of_a_blurred_pixel_are_values_around_it():
+    seen = local.Blurred.of(BLURRED, BLUR, STRENGTHS)
+    z, (row, column) = seen.minimisers[0][0], (40, 33)
+    (x,) = seen.inputs(np.array([row * z.shape[1] + column]))
+    np.testing.assert_allclose(x[:49] + x[-1], z[row - 3 : row + 4, column - 3 : column + 4].ravel(), atol=1e-6)
+    np.testing.assert_allclose(
+        x[-10:-1] + x[-1], BLURRED[0, row - 1 : row + 2, column - 1 : column + 2].ravel(), atol=1e-6
+    )
+    assert x[-1] == z[row, column]
+    corner = seen.inputs(np.array([0]))[0]  # symmetric beyond the border: the pixel itself is its neighbour
+    assert corner[23] == corner[24] == 0
+
+
+def test_smaller_keeps_a_wave_that_both_sizes_can_show():
+    rows, columns = np.meshgrid(np.arange(120.0), np.arange(96.0), indexing="ij")
+    wave = np.sin(rows / 15) * np.cos(columns / 12)
+    small = local.smaller(wave[None], 2.0)[0]
+    rows, columns = np.meshgrid(2 * np.arange(60) + 0.5, 2 * np.arange(48) + 0.5, indexing="ij")
+    np.testing.assert_allclose(small[5:-5, 5:-5], (np.sin(rows / 15) * np.cos(columns / 12))[5:-5, 5:-5], atol=0.01)
+    np.testing.assert_allclose(local.smaller(wave[None], 1.0)[0], wave, atol=1e-6)
+
+
+def test_consistent_is_the_minimiser_it_says():
+    image = np.random.default_rng(0).uniform(size=BLURRED.shape).astype(np.float32)
+    found = jnp.asarray(local.consistent(BLURRED, BLUR, image, 0.1))
+    gradient = BLUR.adjoint(BLUR(found) - BLURRED) + 0.1 * (found - image)
+    np.testing.assert_allclose(gradient, 0, atol=1e-5)
+
+
+def test_deblurring_by_the_best_recipe_beats_the_minimiser_and_wiener_tuned_by_ground_truth():
+    restored = restore.deblur(
+        BLURRED[0], blur_sigma=2, noise_sigma=3, reference=CAMERA, options=restore.Options(recipe="best", epochs=300)
+    )
+    minimiser = psnr(solve(BLURRED, BLUR, *STRENGTHS)[0], CAMERA)
+    wiener = baselines.tuned(lambda s: baselines.wiener(BLURRED[0], BLUR, s), CAMERA, baselines.wiener_strength(3))
+    assert restored.metrics["result"]["psnr"] > minimiser + 0.2
+    assert restored.metrics["result"]["psnr"] > psnr(wiener.image, CAMERA) + 0.2
+
+
+def test_fast_deblurring_stops_where_what_is_left_is_noise():
+    generator = np.random.default_rng(1)
+    clean = jnp.asarray(CAMERA[None])
+    observed = np.asarray(BLUR(clean)) + np.float32(0.01) * generator.standard_normal(clean.shape, np.float32)
+    rough = clean + 0.1  # misses the mean by ten times the noise
+    assert restore._num_explaining([rough, clean, clean], observed, BLUR, 0.0101) == 2
+    assert restore._num_explaining([rough, rough], observed, BLUR, 0.0101) == 2

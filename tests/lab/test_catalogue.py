@@ -47,7 +47,15 @@ def test_items_share_jobs():
 def test_a_shared_job_is_of_every_item_that_asks_for_it(everything):
     for jobs in everything.values():
         recipe = jobs[0].settings["recipe"]
-        for name in ("table1", "figure-cameraman", "table3", "lr-synthetic", "eig-synthetic", "msdl-synthetic", "theory"):
+        for name in (
+            "table1",
+            "figure-cameraman",
+            "table3",
+            "lr-synthetic",
+            "eig-synthetic",
+            "msdl-synthetic",
+            "theory",
+        ):
             asked = {job.key for job in catalogue.expand([name], recipe=recipe, images=None)}
             assert {job.key for job in jobs if catalogue.is_of(catalogue.ITEMS[name], job)} == asked
 
