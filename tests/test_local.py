@@ -4,13 +4,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy.ndimage import gaussian_filter
 
-from multigrade import structures
-from multigrade.imaging import baselines, images, local, restore
+from multigrade import MultiGrade, structures
+from multigrade.imaging import baselines, images, judges, local, restore
 from multigrade.imaging.metrics import psnr
 from multigrade.imaging.operators import GaussianBlur
+from multigrade.imaging.restoration import pixel_coordinates
 from multigrade.imaging.strengths import choose_strengths
 from multigrade.imaging.variational import solve
+from multigrade.model import Grade
+from multigrade.training import Fit
 
 CAMERA = np.float32(images.load(":camera").pixels[60:220, 160:300])
 NOISE = 20 / 255
@@ -153,10 +157,51 @@ def test_deblurring_by_the_best_recipe_beats_the_minimiser_and_wiener_tuned_by_g
     assert restored.metrics["result"]["psnr"] > psnr(wiener.image, CAMERA) + 0.2
 
 
-def test_fast_deblurring_stops_where_what_is_left_is_noise():
+def test_what_a_blurred_image_leaves_unexplained_is_the_noise():
     generator = np.random.default_rng(1)
     clean = jnp.asarray(CAMERA[None])
     observed = np.asarray(BLUR(clean)) + np.float32(0.01) * generator.standard_normal(clean.shape, np.float32)
-    rough = clean + 0.1  # misses the mean by ten times the noise
-    assert restore._num_explaining([rough, clean, clean], observed, BLUR, 0.0101) == 2
-    assert restore._num_explaining([rough, rough], observed, BLUR, 0.0101) == 2
+    judge = judges.Unexplained(observed, BLUR, 0.01)
+    assert judge(CAMERA[None]) == pytest.approx(judge.enough, rel=0.05)
+    assert judge(CAMERA[None] + 0.01 * np.sin(np.arange(CAMERA.shape[1]) / 5)) > 1.2 * judge.enough
+    checkers = (-1.0) ** np.add.outer(*map(np.arange, CAMERA.shape))
+    assert judge(CAMERA[None] + 0.1 * checkers) == pytest.approx(judge.enough, rel=0.05)  # the blur does not show them
+
+
+# ---- how much of each grade ------------------------------------------------------------------------------------
+
+
+def test_the_mixture_of_grades_has_the_least_estimated_error_and_is_a_model_of_grades():
+    options = restore.Options(recipe="fast", epochs=150, grades=3, width=32)
+    restored = restore.denoise(NOISY[0], noise_sigma=20, reference=CAMERA, options=options)
+    rows = pixel_coordinates(*CAMERA.shape)
+    np.testing.assert_allclose(restored.model(2 * rows - 1)[:, 0], restored.image.ravel(), atol=1e-4)
+    estimated = restored.metrics["estimated_psnr"]
+    assert estimated[-1] == max(estimated)
+
+
+def test_a_mixture_that_the_judge_likes_best_is_found():
+    generator = np.random.default_rng(0)
+    clean, noise = CAMERA[None].astype(np.float64), 0.1
+    extra = generator.standard_normal(clean.shape)
+    observed = clean + noise * generator.standard_normal(clean.shape)
+    first, second = clean + 0.02 * generator.standard_normal((2, *clean.shape))  # errors of equal size, independent
+    grades = tuple(Grade(network, (), 1.0) for network in structures.graded(2, [(2,), (2,), (2,)], 1))
+    stages = [0.8 * clean, first, 2 * first - clean, (first + second) / 2]
+    fit, mixed = judges.mixed(
+        Fit(MultiGrade((*grades, grades[0])), ()), stages, judges.SecondLook(observed, extra, noise)
+    )
+    assert np.mean((mixed[-1] - clean) ** 2) < 0.7 * np.mean((first - clean) ** 2)
+    shares = [float(grade.scale) for grade in fit.model.grades]
+    assert shares == sorted(shares, reverse=True)
+    assert shares[0] == pytest.approx(1)
+
+
+def test_the_judge_without_a_reference_agrees_with_the_reference():
+    generator = np.random.default_rng(2)
+    extra = generator.standard_normal(NOISY.shape)
+    judge = judges.SecondLook(NOISY.astype(np.float64), extra, NOISE)
+    noisier = NOISY + judges.EXTRA_NOISE * NOISE * extra
+    for blur in (1, 2):
+        image = gaussian_filter(noisier, (0, blur, blur))
+        assert judge(image) == pytest.approx(np.mean((image - CAMERA) ** 2), rel=0.15)

@@ -304,9 +304,13 @@ def between(known: np.ndarray, missing: np.ndarray, shape: tuple[int, ...]) -> n
 def mixture(images: list[np.ndarray], truth: np.ndarray) -> np.ndarray:
     """Weights, none negative and of sum 1, with which flat ``images`` come closest to ``truth``."""
     values = np.stack([np.ravel(image) for image in images], axis=1).astype(np.float64)
-    heavy = 1e3 * np.sqrt(np.mean(values**2) * len(values))  # makes the sum 1
-    rows = np.vstack([values, np.full(len(images), heavy)])
-    weights = nnls(rows, np.append(np.float64(np.ravel(truth)), heavy))[0]
+    return simplex_least_squares(values, np.float64(np.ravel(truth)))
+
+
+def simplex_least_squares(matrix: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """argmin_w ||matrix w - right|| over w that are not negative and sum to 1."""
+    heavy = 1e3 * np.sqrt(np.sum(matrix**2) / matrix.shape[1])  # makes the sum 1
+    weights = nnls(np.vstack([matrix, np.full(matrix.shape[1], heavy)]), np.append(right, heavy))[0]
     return weights / weights.sum()
 
 

@@ -26,7 +26,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from scipy.ndimage import gaussian_filter
 
 from .. import structures
 from ..model import MultiGrade
@@ -35,14 +34,24 @@ from ..training import Fit, Plateau, fit_grades, warmup_cosine
 from ..training.checkpoint import fingerprint
 from ..training.grades import make_checkpoint, train_grades
 from ..training.record import RunRecord
-from .local import Blurred, RiskTask, between, consistent, lessons, lessons_in_deblurring, mixture, neighbours
+from .judges import EXTRA_NOISE, Missed, SecondLook, Unexplained, least, mixed
+from .local import (
+    Blurred,
+    RiskTask,
+    between,
+    consistent,
+    lessons,
+    lessons_in_deblurring,
+    mixture,
+    neighbours,
+)
 from .metrics import psnr, ssim
 from .noise import estimate_noise_sigma
 from .operators import BlockAverage, GaussianBlur, Identity, Mask, Operator
 from .restoration import RestorationTask, pixel_coordinates
 from .strengths import LEAST_NOISE, Strengths, choose_strengths
 from .target import PixelFeatures, TargetTask
-from .variational import dct, objective, solve
+from .variational import objective, solve
 
 # lambda per unit of noise in the paper recipe; 0.25 gives the recorded winner 1e-2 at noise 10, the rest is our choice.
 RULE = {"denoise": 0.25, "deblur": 0.04, "inpaint": 0.04, "upsample": 0.04}
@@ -59,8 +68,6 @@ BEST_GRADES, BEST_LAYERS, BEST_STEPS, BEST_BATCHES, BEST_RATE = 2, 2, 1500, (102
 PIXELS_PER_STEP = 120  # of the copies that the best recipe for deblurring learns from; more steps learn them by heart
 SHARE = 0.8  # of what the grades add to an image, which is not quite like its smaller copies
 LEAST_DEBLURRED = 64  # pixels on a side; smaller images teach nothing by smaller copies
-SECOND_LOOK = 0.15  # noise added to the observation to judge the grades by, in units of the noise that is there
-LEAST_SHOWN = 0.02  # of a frequency, by a blur, for the observation to say something of it
 METHODS = ("mgdl", "sgdl")
 RECIPES = ("paper", "fast", "best")
 
@@ -118,7 +125,7 @@ def regress(image, *, reference=None, options: Options = Options()) -> Restored:
     structure = _structure(options, layers=2, single_layers=8, outputs=len(channels))
     pixels = np.arange(height * width).reshape(height, width)
     rows, held_out = pixels[::2, ::2].ravel(), pixels[1::2, 1::2].ravel()
-    train = {"paper": _by_rows, "fast": _by_pixels, "best": _by_interpolation}[options.recipe]
+    train = {"paper": _by_rows, "fast": _by_known_pixels, "best": _by_interpolation}[options.recipe]
     fit, stages = train(structure, channels, options, rows, held_out)
     facts = {"train_psnr": psnr(stages[-1][:, ::2, ::2], channels[:, ::2, ::2])}
     return _restored(fit, stages, image, image if reference is None else reference, facts)
@@ -175,54 +182,25 @@ def _restore(task, image, operator: Operator, known, noise_sigma, reference, opt
         fit, stages = _whole_image(structure, observed, shape, operator, strengths, reference, options)
         facts = {}
     else:
-        noisier = SECOND_LOOK if task == "denoise" and sigma else 0.0
+        noisier = EXTRA_NOISE if task == "denoise" and sigma else 0.0
         extra = np.random.default_rng(options.seed + 2**32).standard_normal(observed.shape).astype(np.float32)
         first = observed + np.float32(noisier * sigma / 255) * extra
         strengths = _strengths(task, first, operator, sigma * np.hypot(1, noisier), options)
         target = solve(first, operator, *strengths, shape=shape)
         facts = {"least_objective": objective(target, observed, operator, *strengths)}
-        fit, stages = _by_pixels(structure, target, options)
         if noisier:
-            fit, stages, facts["estimated_psnr"] = _best_grades(fit, stages, observed, extra, sigma)
+            judge = SecondLook(observed, extra, sigma / 255)
+            fit, stages = _by_pixels(structure, target, options, judge)
+            fit, stages = mixed(fit, stages, judge)
+            facts["estimated_psnr"] = [float(-10 * np.log10(max(judge(stage), 1e-10))) for stage in stages]
         elif isinstance(operator, GaussianBlur) and sigma:
-            fit, stages = _up_to(_num_explaining(stages, observed, operator, sigma / 255), fit, stages)
+            judge = Unexplained(observed, operator, sigma / 255)
+            fit, stages = least(*_by_pixels(structure, target, options, judge), judge)
+        else:
+            fit, stages = _by_pixels(structure, target, options)
     facts |= {"noise_sigma": sigma, "noise_was_estimated": noise_sigma is None, **_named(strengths)}
     facts["objective"] = objective(np.float32(stages[-1]), observed, operator, *strengths)
     return _restored(fit, stages, image, reference, facts)
-
-
-def _best_grades(fit: Fit, stages, observed, extra, sigma: float):
-    """The grades up to the one with the least estimated error, and the PSNR estimated for each grade.
-
-    They were trained on f + t s e, whose noise is uncorrelated, hence, being Gaussian, independent of that of
-    f - s e / t, and the square distance to the latter is the error and a constant (Pang and others 2021). The constant
-    is left out, and e is paired with the image less a smooth one, which changes no expectation and calms the estimate.
-    """
-    noise, smooth = sigma / 255, gaussian_filter(observed, (0, 2, 2))
-    errors = [
-        float(np.mean((stage - observed) ** 2) - noise**2 + 2 * noise / SECOND_LOOK * np.mean(extra * (stage - smooth)))
-        for stage in np.asarray(stages, np.float64)
-    ]
-    estimates = [float(-10 * np.log10(max(error, 1e-10))) for error in errors]
-    return *_up_to(int(np.argmin(errors)) + 1, fit, stages), estimates
-
-
-def _num_explaining(stages, observed, operator: GaussianBlur, noise: float) -> int:
-    """How many grades it takes until what they leave of the observation is no more than noise; else all of them.
-
-    Judged where the blur lets something through: later grades would learn the noise that the minimiser has amplified.
-    """
-    shows = operator.eigenvalues(observed.shape[1:]) > LEAST_SHOWN
-    for count, stage in enumerate(stages, 1):
-        left = dct(observed - np.asarray(operator(jnp.asarray(stage, jnp.float32))))
-        if np.mean(left[:, shows] ** 2) <= noise**2:
-            return count
-    return len(stages)
-
-
-def _up_to(count: int, fit: Fit, stages) -> tuple[Fit, list]:
-    """The first ``count`` grades and stages; the records of all stay."""
-    return Fit(MultiGrade(fit.model.grades[:count]), fit.records), list(stages[:count])
 
 
 def _strengths(task: str, observed, operator: Operator, sigma: float, options: Options) -> Strengths:
@@ -262,12 +240,22 @@ def _whole_image(structure, observed, shape, operator, strengths, reference, opt
     settings = {"data": fingerprint(observed), "operator": type(operator).__name__, "strengths": tuple(strengths)}
     settings["operator arrays"] = fingerprint(*jax.tree.leaves(operator))
     training = {"optimiser": "adam", "learning_rate": options.learning_rate or 5e-3, "record_every": 10}
-    fit = _train(structure, task, options.epochs or 20_000, settings, options, **training)
+    fit = _train(structure, task, options.epochs or 20_000, settings, options, training)
     return fit, _images(fit.model, task)
 
 
-def _by_pixels(structure, target, options: Options, rows=None, held_out=()) -> tuple[Fit, list]:
-    """The fast recipe: random pixels of a target image (channels, h, w), all of them or those at ``rows``."""
+def _by_known_pixels(structure, channels, options: Options, rows, held_out) -> tuple[Fit, list]:
+    """The fast recipe for regression."""
+    judge = Missed(channels, held_out) if len(held_out) else None
+    fit, stages = _by_pixels(structure, channels, options, judge, rows, held_out)
+    return (fit, stages) if judge is None else least(fit, stages, judge)
+
+
+def _by_pixels(structure, target, options: Options, judge=None, rows=None, held_out=()) -> tuple[Fit, list]:
+    """The fast recipe: random pixels of a target image (channels, h, w), all of them or those at ``rows``.
+
+    The last grade is the first that the judge finds no better than the one before, or good enough.
+    """
     channels, height, width = target.shape
     steps = FAST_STEPS["restore" if rows is None else "regress"] * max(height, width) / FAST_SIDE
     steps = options.epochs or max(round(steps), 500)
@@ -285,12 +273,17 @@ def _by_pixels(structure, target, options: Options, rows=None, held_out=()) -> t
     )  # fmt: skip
     settings = {"data": fingerprint(target, rows, np.asarray(held_out)), "batch_sizes": task.batch_sizes}
     training = {"optimiser": "muon", "learning_rate": schedules, "record_every": max(steps // 30, 1), "keep": "best"}
-    fit = _train(structure, task, steps, settings, options, **training)
-    stages = [image.T.reshape(target.shape) for image in _images(fit.model, task)]
-    if len(held_out):
-        missed = (np.reshape(stages, (len(stages), channels, -1)) - target.reshape(channels, -1))[..., held_out]
-        fit, stages = _up_to(int(np.argmin(np.mean(missed**2, axis=(1, 2)))) + 1, fit, stages)
-    return fit, stages
+
+    def picture(image) -> np.ndarray:
+        return np.asarray(image).T.reshape(target.shape)
+
+    def enough(tasks: Sequence[TargetTask]) -> bool:
+        errors = [judge(picture(task.image)) for task in tasks[-2:]]
+        return errors[-1] <= judge.enough or (len(errors) > 1 and errors[1] >= errors[0])
+
+    asked = {} if judge is None else {"enough": enough}
+    fit = _train(structure, task, steps, settings, options, training, **asked)
+    return fit, [picture(image) for image in _images(fit.model, task)]
 
 
 def _by_surroundings(observed, noise: float, options: Options) -> tuple[Fit, list, dict]:
@@ -305,14 +298,16 @@ def _by_surroundings(observed, noise: float, options: Options) -> tuple[Fit, lis
     rate = options.learning_rate or BEST_RATE
     training = {"optimiser": "muon", "learning_rate": warmup_cosine(rate, steps), "record_every": max(steps // 10, 1)}
     settings = {"data": fingerprint(observed), "noise": noise, "batch_sizes": task.batch_sizes}
-    fit = _train(structure, task, steps, settings, options, keep="best", **training)
+    fit = _train(structure, task, steps, settings, options, {**training, "keep": "best"})
     stages, risks = [], []
     for grade in fit.model.grades:
         task = task.after(grade, ())
         stages.append(np.asarray(task.image).reshape(observed.shape))
         risks.append(task.risk())
     estimates = [float(-10 * np.log10(max(risk, 1e-10))) for risk in risks]
-    return *_up_to(int(np.argmin(risks)) + 1, fit, stages), {"estimated_psnr": estimates}
+    count = int(np.argmin(risks)) + 1
+    fit = Fit(MultiGrade(fit.model.grades[:count]), fit.records)
+    return fit, stages[:count], {"estimated_psnr": estimates[:count]}
 
 
 def _by_smaller_copies(observed, operator, strengths, noise: float, options: Options) -> tuple[Fit, list]:
@@ -350,7 +345,7 @@ def _by_interpolation(structure, channels, options: Options, rows, held_out) -> 
 
     The weights of the mixture (bilinear, each grade, the fast recipe's image) come from the pixels held out.
     """
-    fast, images = _by_pixels(structure, channels, options, rows, held_out)
+    fast, images = _by_known_pixels(structure, channels, options, rows, held_out)
     known = channels[:, ::2, ::2]
     inputs, targets = lessons(known, options.seed)
     count = options.grades or 2 if options.method == "mgdl" else 1
@@ -374,13 +369,14 @@ def _by_interpolation(structure, channels, options: Options, rows, held_out) -> 
     return Fit(fit.model, (*fast.records, *fit.records)), [*stages[1:], mixed]
 
 
-def _train(structure, task, steps: int, settings: dict, options: Options, **training) -> Fit:
+def _train(structure, task, steps: int, settings: dict, options: Options, training: dict, **more) -> Fit:
     plan = (steps,) * len(structure)
     settings = {**settings, "seed": options.seed, **training}
     checkpoint = make_checkpoint(options.checkpoint, 30.0, structure, plan, options.observers, settings)
     return train_grades(
         structure, task, num_steps=plan, seed=options.seed, seed_per_grade=options.recipe != "paper",
         time_limit=options.time_limit, observers=options.observers, checkpoint=checkpoint, **training,
+        **more,
     )  # fmt: skip
 
 

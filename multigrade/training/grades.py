@@ -113,11 +113,13 @@ def train_grades(
     records: Sequence[RunRecord] = (),
     checkpoint: Checkpoint | None = None,
     learning_rate=None,
+    enough: Callable[[Sequence[Task]], bool] = lambda tasks: False,
     **options,
 ) -> Fit:
     """Fit the grades of ``structure`` to ``task`` in turn; ``options`` go to ``minimise``.
 
-    ``learning_rate`` is one for all grades, or a tuple of one for each.
+    ``learning_rate`` is one for all grades, or a tuple of one for each. ``enough`` is asked after every grade, given
+    what the first, the first two, ... grades leave over: True makes this one the last.
 
     ``task`` must be what ``model`` leaves over. Without ``seed_per_grade`` all grades draw the same numbers, as in the
     paper's image runs. A grade that diverges or meets the time limit is the last one.
@@ -126,12 +128,16 @@ def train_grades(
     steps = (num_steps,) * len(structure) if isinstance(num_steps, int) else tuple(num_steps)
     _validate_plan(structure, steps, model, time_limit)
     records, running, auxiliary = tuple(records), None, ()
+    tasks = []
     if checkpoint is not None and (saved := checkpoint.load()):
         for grade in saved.model.grades[len(model.grades) :]:
             task = task.after(grade, saved.auxiliary)
+            tasks.append(task)
         model, records, auxiliary, running = saved
     for index in range(len(model.grades), len(structure)):
         if records and records[-1].outcome in (Outcome.DIVERGED, Outcome.TIME_LIMIT):
+            break
+        if tasks and enough(tasks):
             break
         network = structure[index]
         key = jax.random.key(seed)
@@ -161,6 +167,7 @@ def train_grades(
         model, records = model.add(grade), (*records, run.record)
         auxiliary, running = run.auxiliary, None
         task = task.after(grade, auxiliary)
+        tasks.append(task)
         if checkpoint is not None:
             checkpoint.save(model, records, auxiliary, None)
     return Fit(model, records)
