@@ -9,9 +9,7 @@ paper   the paper's structures, initial weights, optimiser, learning rate and nu
 fast    the same structures and the same objective, minimised in two stages: over all images, which takes seconds
         (``variational``), with lambda and beta chosen from the observation (``strengths``); then the grades are fitted
         to that image by random pixels (``target``), with Muon, a warm-up and cosine schedule, features standardised
-        between grades, later grades starting from zero output. Denoising stops at the grade with the least estimated
-        error, deblurring at the first that leaves no more than noise, regression at that with the least error on the
-        pixels held out.
+        between grades, later grades starting from zero output. Judges say how many grades are enough (``judges``).
 best    grades on what surrounds a pixel instead of where it is (``local``), for denoising, deblurring and regression;
         fast for all else.
 
