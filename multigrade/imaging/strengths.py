@@ -52,8 +52,8 @@ def for_denoising(observed: np.ndarray, noise: float, *, iterations: int = 25) -
 
     Of a large image the middle is judged: a million pixels say enough.
     """
-    top, left = (max(n - LARGEST_JUDGED, 0) // 2 for n in observed.shape[1:])
-    observed = observed[:, top : top + LARGEST_JUDGED, left : left + LARGEST_JUDGED]
+    top, left = (max(n - LARGEST_JUDGED, 0) // 2 for n in observed.shape[-2:])
+    observed = observed[..., top : top + LARGEST_JUDGED, left : left + LARGEST_JUDGED]
     probe = np.random.default_rng(0).choice(np.float32([-1, 1]), observed.shape)
 
     def denoised(image, factor):
