@@ -20,10 +20,10 @@ demo: $(VENV)/run   ## fit the paper's first function both ways and denoise a pi
 	$(BIN)/multigrade demo
 
 test: $(VENV)/dev   ## the tests
-	$(BIN)/python -m pytest -n auto -m "not slow"
+	$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow"
 
 test-all: $(VENV)/dev   ## the tests and the long checks
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest -n auto --dist worksteal
 
 check: $(VENV)/dev   ## format, lint, types
 	$(BIN)/ruff format --check .

@@ -79,7 +79,8 @@ def _interrupt(signum: int, frame) -> None:
     callbacks = {getattr(callback, "__code__", None) for callback in gc.callbacks}
     while frame is not None:
         if frame.f_code in callbacks:
-            threading.Timer(0.05, signal.raise_signal, [signum]).start()
+            main = threading.main_thread().ident  # told by itself it would first finish what it waits for
+            threading.Timer(0.05, signal.pthread_kill, [main, signum]).start()
             return
         frame = frame.f_back
     raise KeyboardInterrupt

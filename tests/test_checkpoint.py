@@ -31,7 +31,7 @@ class Count:
 
 data = setting(1)
 fit = fit_grades(
-    structures.graded(1, [(16,), (16,)], 1), data.x_train, data.y_train, num_steps=20_000, optimiser="adam",
+    structures.graded(1, [(16,), (16,)], 1), data.x_train, data.y_train, num_steps=10_000, optimiser="adam",
     batch_size=256, record_every=100, validation=(data.x_validation, data.y_validation), observers=[Count()],
     stopping=Plateau(20, 1e-9), checkpoint=sys.argv[1], checkpoint_every=0.0, residual_scaling=True,
 )
@@ -55,7 +55,7 @@ def test_a_run_killed_at_random_moments_ends_with_the_same_bits(tmp_path):
     assert start(whole).communicate(timeout=600)[0] == b"done\n"
     generator = np.random.default_rng(0)
     kills = 0
-    for _ in range(3):
+    for _ in range(2):
         process = start(killed)
         before = killed.stat().st_mtime_ns if killed.exists() else 0
         while process.poll() is None and (not killed.exists() or killed.stat().st_mtime_ns == before):

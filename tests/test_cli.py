@@ -35,7 +35,7 @@ def test_help_and_version_answer_without_importing_jax(tmp_path):
     assert "predict" in run("--help", cwd=tmp_path).stdout
 
 
-@pytest.mark.parametrize("suffix", ["csv", "npz"])
+@pytest.mark.parametrize("suffix", ["csv", pytest.param("npz", marks=pytest.mark.slow)])
 def test_fit_then_predict_recovers_the_function(table, suffix):
     small = ["--grades", 2, "--width", 24, "--steps", 400]
     result = run("fit", f"data.{suffix}", "--target", "y", "--model", "m.safetensors", *small, cwd=table)

@@ -148,7 +148,7 @@ def test_automatic_rate_is_safe_and_descends_without_rising():
 
 
 def test_convex_grades_come_with_certificates_and_fall(tmp_path):
-    x, y = X[:60, :2], Y[:60]
+    x, y = X[:24, :2], Y[:24]
     regressor = MultiGradeRegressor(2, solver="convex", alpha=0.01, random_state=0).fit(x, y)
     assert regressor.n_grades_ == 2
     for certificate in regressor.certificates_:

@@ -10,7 +10,11 @@ import pytest
 NOTEBOOKS = sorted((Path(__file__).parent.parent / "examples").glob("*.ipynb"))
 
 
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+# What the other two show is run from the tutorial's pages as well.
+SHORT = [path if path.stem == "denoise_a_picture" else pytest.param(path, marks=pytest.mark.slow) for path in NOTEBOOKS]
+
+
+@pytest.mark.parametrize("path", SHORT, ids=lambda path: path.stem)
 def test_notebook_runs(path, tmp_path, monkeypatch):
     monkeypatch.setenv("MPLBACKEND", "module://matplotlib_inline.backend_inline")
     notebook = nbformat.read(path, as_version=4)

@@ -171,7 +171,7 @@ def test_denoising_beats_the_input_and_its_first_grade():
     """The fast recipe on a smooth 64 x 64 picture; the noise level is estimated."""
     clean = add_blur(CAMERA, 1.0)
     noisy = add_noise(clean, 25, seed=0)
-    result = restore.denoise(noisy, reference=clean, options=Options(width=48, layers=2, grades=3, epochs=500))
+    result = restore.denoise(noisy, reference=clean, options=Options(width=48, layers=2, grades=3, epochs=300))
     values = [grade["psnr"] for grade in result.metrics["grades"]]
     assert min(values[1:]) > values[0] + 2
     assert values[-1] > result.metrics["input"]["psnr"] + 2
