@@ -278,11 +278,12 @@ def _by_pixels(structure, target, options: Options, judge=None, rows=None, held_
         return np.asarray(image).T.reshape(target.shape)
 
     def enough(tasks: Sequence[TargetTask]) -> bool:
+        if judge is None:
+            return False
         errors = [judge(picture(task.image)) for task in tasks[-2:]]
         return errors[-1] <= judge.enough or (len(errors) > 1 and errors[1] >= errors[0])
 
-    asked = {} if judge is None else {"enough": enough}
-    fit = _train(structure, task, steps, settings, options, training, **asked)
+    fit = _train(structure, task, steps, settings, options, training, enough=enough)
     return fit, [picture(image) for image in _images(fit.model, task)]
 
 
