@@ -21,17 +21,19 @@ def runs(
 ) -> None:
     """List, filter and remove results: multigrade runs --item table1 --where image=barbara --remove"""
     from ..lab import catalogue
-    from ..lab.recipes import close
     from ..lab.store import Store
 
     results = Store(store, create=False)
-    if item is not None and item not in catalogue.ITEMS:
-        raise ValueError(f"there is no item {item!r}{close(item, list(catalogue.ITEMS))}")
+    asked = None if item is None else catalogue.named(item)
     wanted = dict(_pair(text) for text in where or [])
     if method is not None:
         wanted["method"] = method
     broken = results.damaged()
-    saved = [] if damaged else [s for s in results.all() if _matches(s.job, item, wanted)]
+    saved = (
+        []
+        if damaged
+        else [s for s in results.all() if _matches(s.job, wanted) and (asked is None or catalogue.is_of(asked, s.job))]
+    )
     has_filter = item is not None or wanted
     broken = {} if has_filter and not damaged else broken
     _print(saved, broken)
@@ -50,11 +52,7 @@ def _pair(text: str) -> tuple[str, str]:
     return name, value
 
 
-def _matches(job, item: str | None, wanted: dict[str, str]) -> bool:
-    from ..lab.catalogue import ITEMS, is_of
-
-    if item is not None and not is_of(ITEMS[item], job):
-        return False
+def _matches(job, wanted: dict[str, str]) -> bool:
     return all(name in job.settings and _text(job.settings[name]) == value for name, value in wanted.items())
 
 

@@ -227,7 +227,7 @@ def _by_rows(structure, channels, options: Options, rows, held_out) -> tuple[Fit
         seed_per_grade=False, validation=(inputs[held_out], values[held_out]) if len(held_out) else None,
         time_limit=options.time_limit, observers=options.observers, checkpoint=options.checkpoint,
     )  # fmt: skip
-    return fit, [np.asarray(stage).T.reshape(channels.shape) for stage in _staged(fit.model, jnp.asarray(inputs))]
+    return fit, [stage.T.reshape(channels.shape) for stage in _staged(fit.model, inputs)]
 
 
 def _whole_image(structure, observed, shape, operator, strengths, reference, options: Options) -> tuple[Fit, list]:
@@ -328,17 +328,13 @@ def _by_smaller_copies(observed, operator, strengths, noise: float, options: Opt
         observers=options.observers, time_limit=options.time_limit, checkpoint=options.checkpoint,
     )  # fmt: skip
     parts = np.array_split(np.arange(observed.size), -(-observed.size // 2**16))
-    added = [_stages(fit.model, seen.inputs(part)) for part in parts]
+    added = [_staged(fit.model, seen.inputs(part)) for part in parts]
     stages = []
-    for learned, addition in zip(_stages(fit.model, inputs), zip(*added, strict=True), strict=True):
+    for learned, addition in zip(_staged(fit.model, inputs), zip(*added, strict=True), strict=True):
         image = seen.minimisers[0] + SHARE * np.concatenate(addition).reshape(observed.shape)
         variance = np.mean((targets - SHARE * learned) ** 2)
         stages.append(consistent(observed, operator, image, max(noise, LEAST_NOISE) ** 2 / variance))
     return fit, stages
-
-
-def _stages(model: MultiGrade, inputs: np.ndarray) -> list[np.ndarray]:
-    return [np.asarray(stage) for stage in _staged(model, jnp.asarray(inputs))]
 
 
 def _by_interpolation(structure, channels, options: Options, rows, held_out) -> tuple[Fit, list]:
@@ -359,7 +355,7 @@ def _by_interpolation(structure, channels, options: Options, rows, held_out) -> 
         time_limit=options.time_limit,
     )  # fmt: skip
     inputs, bilinear = neighbours(known)
-    corrections = [0, *(np.asarray(stage) for stage in _staged(fit.model, jnp.asarray(inputs)))]
+    corrections = [0, *_staged(fit.model, inputs)]
     stages = [between(known, bilinear + correction, channels.shape) for correction in corrections]
     exact = np.array(images[-1])
     exact[:, ::2, ::2] = known
@@ -390,10 +386,11 @@ def _images(model: MultiGrade, task) -> list[np.ndarray]:
     return stages
 
 
-def _staged(model: MultiGrade, inputs):
+def _staged(model: MultiGrade, inputs: np.ndarray) -> list[np.ndarray]:
     """Stages in slices of pixels, so that large images fit."""
-    slices = [list(model.staged(inputs[start : start + 2**16])) for start in range(0, len(inputs), 2**16)]
-    return [jnp.concatenate(parts) for parts in zip(*slices, strict=True)]
+    starts = range(0, len(inputs), 2**16)
+    slices = [list(model.staged(jnp.asarray(inputs[start : start + 2**16]))) for start in starts]
+    return [np.concatenate(parts) for parts in zip(*slices, strict=True)]
 
 
 def _structure(options: Options, *, layers: int, single_layers: int, outputs: int) -> tuple[Network, ...]:

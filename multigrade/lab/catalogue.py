@@ -13,7 +13,7 @@ from typing import Any
 
 from . import recipes
 from .images import Pictures
-from .job import Job
+from .job import LABELLED, Job
 
 Cell = dict[str, Any]
 """Settings beyond the configuration; "kind" names the experiment, "image" the picture where there is one."""
@@ -200,13 +200,21 @@ _ITEMS = (
     Item("convex", "Theorem 3: a grade as a convex program", "Section 3, Appendix A", (Part("convex", _convex),)),
 )  # fmt: skip
 ITEMS = {item.name: item for item in _ITEMS}
-IDENTIFYING = ("kind", "task", "image", "setting", "theorem", "noise", "blur", "method", "structure", "learning_rate")
+IDENTIFYING = ("kind", "structure", *LABELLED)
 UNSEEDED = ("baseline",)  # no training, so that other seeds give the same
 
 
 def items() -> tuple[Item, ...]:
     """All items, in the paper's order."""
     return _ITEMS
+
+
+def named(name: str) -> Item:
+    """The item of this name; ValueError if there is none."""
+    if name not in ITEMS:
+        known = ", ".join(ITEMS)
+        raise ValueError(f"there is no item {name!r}{recipes.close(name, list(ITEMS))}; there are {known}")
+    return ITEMS[name]
 
 
 def expand(
@@ -219,16 +227,13 @@ def expand(
 ) -> list[Job]:
     """The jobs of the named items, in order, those that items share once; ValueError for what does not exist."""
     overrides = overrides or {}
-    for name in names:
-        if name not in ITEMS:
-            known = ", ".join(ITEMS)
-            raise ValueError(f"there is no item {name!r}{recipes.close(name, list(ITEMS))}; there are {known}")
+    wanted = [named(name) for name in names]
     if seeds < 1:
         raise ValueError(f"seeds must be at least 1; got {seeds}")
-    kinds = [part.config for name in names for part in ITEMS[name].parts]
+    kinds = [part.config for item in wanted for part in item.parts]
     recipes.check_names(recipe, kinds, overrides)
     pictures = Pictures(images)
-    jobs = (job for name in names for job in _jobs(ITEMS[name], recipe, pictures, overrides, seeds))
+    jobs = (job for item in wanted for job in _jobs(item, recipe, pictures, overrides, seeds))
     first: dict[str, Job] = {}
     for job in jobs:
         first.setdefault(job.key, job)
