@@ -1,0 +1,5 @@
+"""``python -m multigrade`` is the command ``multigrade``."""
+
+from .cli import main
+
+main()
