@@ -25,6 +25,7 @@ from multigrade import (
 )  # fmt: skip
 from multigrade.objectives import over_blocks
 from multigrade.synthetic import setting
+from multigrade.training import loop
 
 from .references import gradient_descent
 
@@ -74,12 +75,13 @@ def test_named_optimisers_equal_optax(optimiser):
 
 
 @pytest.mark.parametrize("optimiser", ["gd", "momentum", "adam", "muon", "lbfgs"])
-def test_every_optimiser_lowers_the_loss_of_every_grade(optimiser):
-    result = fit(
-        optimiser=optimiser, learning_rate=None, num_steps=20 if optimiser == "lbfgs" else 100, residual_scaling=True
-    )
+def test_every_optimiser_lowers_the_loss_of_every_grade_and_is_compiled_once_for_each(optimiser):
+    compiled = loop._advance._cache_size()
+    num_steps = 20 if optimiser == "lbfgs" else 100
+    result = fit(SMALL[:2], optimiser=optimiser, learning_rate=None, num_steps=num_steps, residual_scaling=True)
     for record in result.records:
         assert record.train_loss[-1] < record.train_loss[0]
+    assert loop._advance._cache_size() <= compiled + 2
 
 
 def test_gradient_by_blocks_equals_automatic_differentiation():
@@ -173,8 +175,6 @@ def test_random_batches_repeat_with_the_seed_and_differ_without():
 
 
 def test_chunks_do_not_change_the_run(monkeypatch):
-    from multigrade.training import loop
-
     long = fit(num_steps=95, optimiser="adam")
     monkeypatch.setattr(loop, "_next_num_steps", lambda *_: 7)
     short = fit(num_steps=95, optimiser="adam")
@@ -185,8 +185,6 @@ def test_chunks_do_not_change_the_run(monkeypatch):
 
 
 def test_a_sweep_over_rates_compiles_once():
-    from multigrade.training import loop
-
     fit(SMALL[:1], learning_rate=0.01)
     compiled = loop._advance._cache_size()
     for rate in (0.02, 0.03):

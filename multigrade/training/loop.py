@@ -127,7 +127,8 @@ def minimise(
     now = Moving(jnp.int32(0), params, transformation.init(params), auxiliary)
     best = (jnp.asarray(jnp.inf), params) if keep == "best" else ()
     state = State(now, now, best, stopping.init(), jnp.bool_(True), jnp.bool_(False))
-    state = jax.tree.map(jnp.array, state)  # copies: the loop overwrites its buffers
+    # Copies, for the loop overwrites its buffers, of strong types: a second chunk must find the first one's program.
+    state = jax.tree.map(lambda leaf: jnp.array(leaf, jnp.result_type(leaf)), state)
     host = _Host(problem, transformation, observers, grade, np.float32(loss_unit))
     if resume is not None:
         state = host.from_arrays(resume, state)
