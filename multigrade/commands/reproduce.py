@@ -90,10 +90,10 @@ def _show(names, plan, expanded, workers: int) -> None:
     from ..lab import catalogue, costs
     from ..lab.progress import duration
 
-    speed = costs.calibrate()
+    speed, wanted = costs.calibrate(), {job.key for job in expanded}
     table = Table("item", "what", "where", "jobs", "time", title=f"recipe {plan['recipe']}, {workers} jobs at a time")
     for name in names:
-        jobs, item = catalogue.expand([name], **plan), catalogue.ITEMS[name]
+        jobs, item = [job for job in catalogue.expand([name], **plan) if job.key in wanted], catalogue.ITEMS[name]
         table.add_row(name, item.title, item.place, str(len(jobs)), duration(costs.total(jobs, speed, workers)))
     whole = costs.total(expanded, speed, workers)
     table.add_section()

@@ -115,6 +115,8 @@ def test_the_list_names_every_item_with_jobs_and_time():
     assert result.exit_code == 0
     assert re.search(r"convex +│.*│ 2 +│ \d+ s", result.stdout)
     assert re.search(r"all of them .*│ 6 +│", result.stdout)
+    some = run("reproduce", "convex", "theory", "--list", "--recipe", "quick", "--only", "setting 1")
+    assert re.search(r"convex +│.*│ 1 +│", some.stdout)
 
 
 @pytest.mark.parametrize(
