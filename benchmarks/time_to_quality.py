@@ -6,8 +6,9 @@
 FOLDER holds the paper's pictures (cameraman.png, ...). The cells are the lab's jobs, one after another on all cores,
 and results that the store holds are not made again. Seconds are wall time from the picture to the result, the choice of
 strengths included (compilation, too, unless an earlier cell or run has left it in the cache); beside the PSNR after
-each grade stand the seconds until it. The paper's time is that of a plain step, dispatched one at a time, measured
-here, times the paper's steps.
+each grade stand the seconds until it, and "there" are those until the first grade as good as the paper's figure. The
+paper's time is that of a plain step, dispatched one at a time, measured here, times the paper's steps; "ratio" is that
+time over the seconds until there.
 """
 
 import argparse
@@ -56,25 +57,27 @@ def row(saved: Saved, has_paper_time: bool) -> dict:
     settings, metrics = saved.job.settings, saved.result.metrics
     psnrs, seconds = metrics["grades_test_psnr"], [record.seconds for record in saved.result.records]
     until = saved.info["seconds"] - sum(seconds) + np.cumsum(seconds)
+    there = [time for time, psnr in zip(until, psnrs, strict=False) if round(psnr, 2) >= paper_psnr(settings)]
     size = len(saved.result.pictures["reference"])
     place = settings["task"], settings["structure"], size, settings.get("blur", 0)
     return {
         "cell": saved.job.label, "recipe": settings["recipe"], "method": settings["method"], "grades": psnrs,
         "until": until[: len(psnrs)], "psnr": metrics["test_psnr"], "paper": paper_psnr(settings),
-        "seconds": saved.info["seconds"], "paper_seconds": paper_seconds(*place) if has_paper_time else np.nan,
+        "seconds": saved.info["seconds"], "there": there[0] if there else np.nan,
+        "paper_seconds": paper_seconds(*place) if has_paper_time else np.nan,
     }  # fmt: skip
 
 
 def table(rows: Sequence[dict]) -> str:
-    head = f"{'':44}{'ours':>7}{'paper':>8}{'':3}{'seconds':>8}{'paper, h':>10}{'ratio':>8}"
+    head = f"{'':44}{'ours':>7}{'paper':>8}{'':3}{'seconds':>8}{'there':>7}{'paper, h':>10}{'ratio':>8}"
     return "\n".join([head, *(line(row) for row in rows)])
 
 
 def line(row: dict) -> str:
     mark = "  " if round(row["psnr"], 2) >= row["paper"] else " <"
-    hours, ratio = row["paper_seconds"] / 3600, row["paper_seconds"] / row["seconds"]
-    numbers = f"{row['psnr']:7.2f}{row['paper']:8.2f}{mark:3}{row['seconds']:8.0f}{hours:10.1f}{ratio:8.0f}"
-    return f"{row['recipe'] + ' ' + row['cell']:44}{numbers}"
+    quality = f"{row['psnr']:7.2f}{row['paper']:8.2f}{mark:3}{row['seconds']:8.0f}{row['there']:7.0f}"
+    hours, ratio = row["paper_seconds"] / 3600, row["paper_seconds"] / row["there"]
+    return f"{row['recipe'] + ' ' + row['cell']:44}{quality}{hours:10.1f}{ratio:8.0f}"
 
 
 def figure(rows: Sequence[dict], path: Path) -> None:

@@ -198,3 +198,16 @@ def test_the_judge_without_a_reference_agrees_with_the_reference():
     for blur in (1, 2):
         image = gaussian_filter(noisier, (0, blur, blur))
         assert judge(image) == pytest.approx(np.mean((image - CAMERA) ** 2), rel=0.15)
+
+
+def test_a_grade_that_cheats_the_estimate_is_not_kept():
+    generator = np.random.default_rng(0)
+    first = 0.01 * generator.normal(1, 1, 4096)
+    better = first - 0.002 + 0.001 * generator.normal(size=4096)
+    cheating = better + 0.001
+    cheating[:3] = -10
+    assert cheating.mean() < better.mean()
+    assert judges.surely_better([first]) == 1
+    assert judges.surely_better([first, better]) == 2
+    assert judges.surely_better([first, better, cheating]) == 2
+    assert judges.surely_better([first, cheating, better]) == 3

@@ -5,7 +5,7 @@ until one is no better than the one before, or good enough.
 """
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import jax.numpy as jnp
@@ -100,3 +100,17 @@ def least(fit: Fit, stages, judge: Callable[[np.ndarray], float]) -> tuple[Fit, 
     """The grades and stages up to the one that the judge finds best; the records of all stay."""
     count = int(np.argmin([judge(stage) for stage in stages])) + 1
     return Fit(MultiGrade(fit.model.grades[:count]), fit.records), list(stages[:count])
+
+
+def surely_better(risks: Sequence[np.ndarray]) -> int:
+    """How many grades to keep: up to the last whose estimated risk is lower by more than twice its standard error.
+
+    ``risks`` holds, grade by grade, estimates at the same pixels. A grade that was trained by the estimate may have
+    found its weakness, a steep slope at few pixels; then the estimate is low, and so uncertain that it says nothing.
+    """
+    kept = 0
+    for grade in range(1, len(risks)):
+        lower = risks[kept] - risks[grade]
+        if lower.mean() > 2 * lower.std() / len(lower) ** 0.5:
+            kept = grade
+    return kept + 1

@@ -32,7 +32,7 @@ from ..training import Fit, Plateau, fit_grades, warmup_cosine
 from ..training.checkpoint import fingerprint
 from ..training.grades import make_checkpoint, train_grades
 from ..training.record import RunRecord
-from .judges import EXTRA_NOISE, Missed, SecondLook, Unexplained, least, mixed
+from .judges import EXTRA_NOISE, Missed, SecondLook, Unexplained, least, mixed, surely_better
 from .local import (
     Blurred,
     RiskTask,
@@ -288,7 +288,7 @@ def _by_pixels(structure, target, options: Options, judge=None, rows=None, held_
 
 
 def _by_surroundings(observed, noise: float, options: Options) -> tuple[Fit, list, dict]:
-    """The best recipe for denoising: grades on what surrounds a pixel, up to the one with the least estimated risk."""
+    """The best recipe for denoising: grades on what surrounds a pixel, each surely better than those before."""
     count = (options.grades or BEST_GRADES) if options.method == "mgdl" else 1
     batches = (*BEST_BATCHES, *(BEST_BATCHES[-1],) * count)[:count]
     task = RiskTask.of(observed, noise, tuple(min(batch, observed.size) for batch in batches))
@@ -304,9 +304,9 @@ def _by_surroundings(observed, noise: float, options: Options) -> tuple[Fit, lis
     for grade in fit.model.grades:
         task = task.after(grade, ())
         stages.append(np.asarray(task.image).reshape(observed.shape))
-        risks.append(task.risk())
-    estimates = [float(-10 * np.log10(max(risk, 1e-10))) for risk in risks]
-    count = int(np.argmin(risks)) + 1
+        risks.append(task.risks())
+    estimates = [float(-10 * np.log10(max(risk.mean(), 1e-10))) for risk in risks]
+    count = surely_better(risks)
     fit = Fit(MultiGrade(fit.model.grades[:count]), fit.records)
     return fit, stages[:count], {"estimated_psnr": estimates[:count]}
 
