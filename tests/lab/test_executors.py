@@ -13,8 +13,10 @@ import pytest
 
 from multigrade.lab import executors
 from multigrade.lab.executors import Experiment, run_jobs
+from multigrade.lab.job import Result
 from multigrade.lab.store import Store, StoreError
 from multigrade.lab.threads import num_cores, thread_environment
+from multigrade.training.record import RunRecord
 
 from . import small
 
@@ -162,6 +164,18 @@ def test_the_costliest_job_starts_first_and_reports_keep_their_order(tmp_path):
     )
     assert [seed for seed, status in watcher.statuses if status == "started"] == [1, 2, 0]
     assert [report.job.settings["seed"] for report in reports] == [0, 1, 2]
+
+
+def continued(job, **_):
+    """An experiment that finds a hundred seconds of work in its checkpoint."""
+    columns = {"step": np.arange(2), "train_loss": np.ones(2, np.float32)}
+    return Result({"loss": 1.0}, (RunRecord(columns, num_steps=1, seconds=100.0),))
+
+
+def test_the_time_of_a_continued_job_is_that_of_its_records(tmp_path):
+    store, (job,) = Store(tmp_path / "runs"), small.jobs(1)
+    (report,) = run_jobs([job], store, Experiment(continued), executor="inline")
+    assert report.seconds == store.load(job.key).info["seconds"] == 100
 
 
 def full(job, **_):
