@@ -61,7 +61,9 @@ def _import_ray():
 
 
 def _connect(ray, address: str | None, num_cpus: int) -> None:
-    where: dict[str, Any] = {"address": address} if address else {"num_cpus": num_cpus, "include_dashboard": False}
+    # Without "local" Ray would join whatever cluster was last started here, be it dead.
+    local: dict[str, Any] = {"address": "local", "num_cpus": num_cpus, "include_dashboard": False}
+    where = {"address": address} if address else local
     try:
         ray.init(log_to_driver=False, logging_level=logging.ERROR, **where)
     except (ConnectionError, RuntimeError, ValueError) as error:

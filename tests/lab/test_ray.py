@@ -1,7 +1,9 @@
 """The same jobs on a Ray cluster give the same store, with the store in sight of the workers and without."""
 
+import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -51,7 +53,12 @@ print(*(report.status for report in reports))
 def test_a_local_ray_cluster_gives_the_store_of_processes(tmp_path):
     pytest.importorskip("ray")
     command = [sys.executable, "-c", LOCAL, str(tmp_path / "ray")]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=300)
+    with tempfile.TemporaryDirectory() as folder:  # short: Ray puts sockets there, whose names have little room
+        (Path(folder) / "ray").mkdir()
+        (Path(folder) / "ray/ray_current_cluster").write_text("127.0.0.1:1")  # left by a cluster that was killed
+        environment = {**os.environ, "RAY_TMPDIR": folder}
+        done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == "finished finished finished"
     run_jobs(small.jobs(3, epochs=400), Store(tmp_path / "processes"), Experiment(small.run), workers=2)
     assert small.contents(tmp_path / "ray") == small.contents(tmp_path / "processes")
