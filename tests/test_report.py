@@ -105,6 +105,15 @@ def test_every_figure_of_the_paper_is_there_in_its_order():
     assert empty == {f"figure-{number}" for number in (4, 7, 11, 17, 27)}
 
 
+def test_jobs_that_items_share_are_counted_in_each():
+    text = page.build(Gatherer().take(worlds.world(True, ["table1"])), title="shared")
+    counts = dict(re.findall(r'<code>([\w-]+)</code>.*?<td class="number">(\S*?)</td>', text))
+    assert {name: int(count) for name, count in counts.items() if count.isdigit()} == {
+        "table1": 18,
+        "figure-cameraman": 3,
+    }
+
+
 def test_a_rate_that_diverged_is_marked_and_has_no_number(gathered):
     (figure,) = [f for f in figures.figures(gathered.cells) if f.name == "Figure 1"]
     (chart,) = figure.blocks[0].charts

@@ -260,7 +260,7 @@ def _overview(cells: Sequence[Cell], found: Sequence[Verdict]) -> Html:
 
 
 def _item_row(item: catalogue.Item, cells: Sequence[Cell], found: Sequence[Verdict]) -> Html:
-    of_item = [cell for cell in cells if cell.saved.job.item == item.name]
+    of_item = [cell for cell in cells if catalogue.is_of(item, cell.saved.job)]  # shared jobs in each of their items
     counts = Counter(verdict.status for verdict in found if _item_of(verdict.claim.id) == item.name)
     found_marks = {mark for cell in of_item for mark in provenance.marks(cell.saved.job)}
     marks = [mark for mark in ("fast", "best", "quick", "stand-in picture") if mark in found_marks]
