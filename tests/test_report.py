@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 from multigrade import cli
 from multigrade.lab import catalogue
 from multigrade.lab.executors import Report
+from multigrade.lab.job import Job, Result, Saved
 from multigrade.lab.progress import Silent
 from multigrade.lab.store import Store
 from multigrade.report import export, figures, page, provenance, tables
@@ -95,6 +96,22 @@ def test_quick_runs_are_not_held_against_the_paper_and_recipes_have_their_own_co
     assert [group.name for group in table.groups[:3]] == ["paper", "paper recipe", "quick"]
     for _, entries in table.rows:
         assert [entry.sign for entry in entries[4:6]] == ["", ""]
+
+
+def test_a_number_is_of_one_picture_the_papers_where_it_was_run():
+    (job, result, _), *_ = worlds.world(True, ["table1"])
+    other = dataclasses.replace(worlds.with_settings(job, stand_in=True), data="another")
+    seen = [Saved(job, result), Saved(other, result._replace(metrics={**result.metrics, "test_psnr": 50.0}))]
+    for order in (seen, seen[::-1]):
+        (table, *_) = tables.tables(Gatherer().take(order).cells)
+        entry = table.rows[0][1][2]
+        assert (entry.value, entry.is_stand_in) == (24.79, False)
+        assert "seeds" not in entry.small
+
+
+def test_a_page_takes_jobs_from_outside_the_catalogue():
+    own = Saved(Job("mine", "regression", {"task": "regress", "image": "chest", "seed": 0}), Result({"test_psnr": 1.0}))
+    assert "mine" in page.build(Gatherer().take([own]), title="own")
 
 
 def test_every_figure_of_the_paper_is_there_in_its_order():

@@ -12,7 +12,7 @@ def reproduce(
     items: Annotated[
         list[str] | None, typer.Argument(help="Items of the paper, see --list; all if none is named.")
     ] = None,
-    recipe: Annotated[str, typer.Option(help="quick (minutes, decides nothing), fast, or paper (faithful).")] = "fast",
+    recipe: Annotated[str, typer.Option(help="quick (decides nothing), fast, best or paper (faithful).")] = "fast",
     images: Annotated[Path | None, typer.Option(help="Folder with the paper's images; free pictures stand in.")] = None,
     store: Annotated[Path, typer.Option(help="Folder of the results; what is there already is kept.")] = Path("runs"),
     executor: Annotated[str, typer.Option(help="inline, processes or ray.")] = "processes",
@@ -56,7 +56,7 @@ def reproduce(
     names = items or [item.name for item in catalogue.items()]
     expanded = catalogue.only(catalogue.expand(names, **plan), only or [])
     if show:
-        _show(names, plan, expanded, jobs or executors.default_workers(threads))
+        _show(names, recipe, expanded, jobs or executors.default_workers(threads))
         return
     options = {"address": ray_address, "gpus": gpus} if executor == "ray" else {}
     if executor != "ray" and (ray_address is not None or gpus):
@@ -83,17 +83,18 @@ def _experiment():
     return experiments.run
 
 
-def _show(names, plan, expanded, workers: int) -> None:
+def _show(names, recipe: str, expanded, workers: int) -> None:
     from rich.console import Console
     from rich.table import Table
 
     from ..lab import catalogue, costs
     from ..lab.progress import duration
 
-    speed, wanted = costs.calibrate(), {job.key for job in expanded}
-    table = Table("item", "what", "where", "jobs", "time", title=f"recipe {plan['recipe']}, {workers} jobs at a time")
+    speed = costs.calibrate()
+    table = Table("item", "what", "where", "jobs", "time", title=f"recipe {recipe}, {workers} jobs at a time")
     for name in names:
-        jobs, item = [job for job in catalogue.expand([name], **plan) if job.key in wanted], catalogue.ITEMS[name]
+        item = catalogue.named(name)
+        jobs = [job for job in expanded if catalogue.is_of(item, job)]
         table.add_row(name, item.title, item.place, str(len(jobs)), duration(costs.total(jobs, speed, workers)))
     whole = costs.total(expanded, speed, workers)
     table.add_section()

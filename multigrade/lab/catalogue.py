@@ -7,6 +7,7 @@ data set at one rate or noise level. A job's settings are the configuration and 
 """
 
 import dataclasses
+import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -270,14 +271,18 @@ def only(jobs: Sequence[Job], wanted: Sequence[str]) -> list[Job]:
 
 
 def _is_meant(job: Job, text: str) -> bool:
-    return job.key == text or set(text.split()) <= set(job.label.split())
+    """All words stand in the label; "blur 3" does not mean a blur of 5 with noise 3."""
+    label, words = job.label.split(), text.split()
+    levels = {name: level for name, level in itertools.pairwise(label) if level[0].isdigit()}
+    are_right = all(levels.get(name, level) == level for name, level in itertools.pairwise(words) if level[0].isdigit())
+    return job.key == text or (set(words) <= set(label) and are_right)
 
 
 def is_of(item: Item, job: Job) -> bool:
     """Whether the item asks for such a job, whichever item it was made for."""
     settings = {"kind": job.kind, **job.settings}
     for part in item.parts:
-        if part.config == settings["config"]:
+        if part.config == settings.get("config"):  # a job from outside the catalogue has none
             config = recipes.config(part.config, "paper")
             known = {field.name: settings[field.name] for field in dataclasses.fields(config) if field.name in settings}
             if hasattr(config, "rates"):

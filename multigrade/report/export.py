@@ -45,9 +45,9 @@ def write_figures(gathered: Gathered, folder: str | os.PathLike) -> list[Path]:
     """Every block of every figure that there is something of, in all formats; the folder is made, its parent not."""
     folder = check_folder(folder)
     folder.mkdir(exist_ok=True)
-    written, cells = [], gathered.cells
+    written, papers = [], gathered.of_the_paper
     with rc_context(STYLE):
-        for figure in (others(cells), *figures(cells), *theorems(cells)):
+        for figure in (others(gathered.cells), *figures(papers), *theorems(papers)):
             for block in figure.blocks:
                 written += _save(_draw(block, gathered.pictures), folder / block.id)
     return written

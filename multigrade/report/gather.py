@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from PIL import Image
 
+from ..lab import catalogue
 from ..lab.job import Saved
 from ..lab.store import Store
 
@@ -55,6 +56,11 @@ class Gathered(NamedTuple):
     cells: list[Cell]
     pictures: Mapping[str, str]
     damaged: Mapping[str, str]
+
+    @property
+    def of_the_paper(self) -> list[Cell]:
+        """Cells of jobs of the catalogue: only those have the settings that the paper's figures and tables ask for."""
+        return [cell for cell in self.cells if cell.saved.job.item in catalogue.ITEMS]
 
 
 class Gatherer:

@@ -100,16 +100,16 @@ def check_output(path: str | os.PathLike) -> Path:
 
 def build(gathered: Gathered, *, title: str, progress: Progress | None = None) -> str:
     """The page as text."""
-    cells = gathered.cells
+    cells, papers = gathered.cells, gathered.of_the_paper
     found = verdicts([cell.saved for cell in cells])
-    drawn = [others(cells), *figures(cells), *theorems(cells)]
+    drawn = [others(cells), *figures(papers), *theorems(papers)]
     body = [
         tag("a", "Skip to the report", href="#summary", class_="skip"),
         _navigation(drawn),
         tag(
             "main",
             _summary(gathered, found, title, progress),
-            [_section(name, cells, drawn) for name in _sections(drawn)],
+            [_section(name, papers, drawn) for name in _sections(drawn)],
             _absent(drawn),
             _ledger(found, {cell.key: cell.saved.job.label for cell in cells}),
             _cells(cells),

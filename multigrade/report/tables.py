@@ -136,7 +136,8 @@ def _run(runs: Sequence[Cell], where: Mapping[str, Any]) -> Entry:
     """The mean over seeds, linked to the first one's run."""
     if not runs:
         return Entry()
-    runs = sorted(runs, key=lambda cell: cell.settings.get("seed", 0))
+    runs = sorted(runs, key=lambda cell: (bool(cell.settings.get("stand_in")), cell.settings.get("seed", 0)))
+    runs = [cell for cell in runs if cell.saved.job.data == runs[0].saved.job.data]  # seeds, not other pictures
     job, values = runs[0].saved.job, [cell.metrics.get("test_psnr") for cell in runs]
     is_stand_in = bool(job.settings.get("stand_in"))
     finite = [float(value) for value in values if value is not None]

@@ -11,8 +11,9 @@ from multigrade.cli import app
 from multigrade.lab.claims import Status, claims, verdicts
 from multigrade.lab.claims.ledger import Claim, Finding, Need, judge
 from multigrade.lab.claims.measures import rises
-from multigrade.lab.claims.rates import below, best_at, fails_above
+from multigrade.lab.claims.rates import below, best_at, fails_above, wider
 from multigrade.lab.claims.reconstruction import PAPER, better, gains, number, oscillation
+from multigrade.lab.claims.spectral_rules import much_better, sensitive, similar
 from multigrade.lab.job import Job, Result, Saved
 from multigrade.lab.store import Store
 
@@ -29,7 +30,7 @@ def test_claims_have_distinct_names_places_statements_and_tolerances():
     all_claims = claims()
     assert len({claim.id for claim in all_claims}) == len(all_claims)
     for claim in all_claims:
-        assert claim.place.split()[0] in ("Table", "Section", "Figure", "Theorem", "Abstract,"), claim.id
+        assert claim.place.split()[0] in ("Table", "Section", "Figure", "Theorem"), claim.id
         assert claim.statement.endswith(".")
         assert claim.tolerance
         assert claim.needs
@@ -67,7 +68,9 @@ def test_printed_gains_are_those_of_the_tables():
 def test_all_claims_hold_where_the_paper_is_right_except_for_the_walnut():
     found = by_id(verdicts(worlds.world(True)))
     undecided = {name: (v.status, v.sentence) for name, v in found.items() if v.status is not Status.HOLDS}
-    assert undecided.keys() == WALNUT, undecided
+    # Eigenvalues are not confined within (-1, 1) (Section 1) if the largest are slightly above 1 (Section 6).
+    contradicted = {f"eig-synthetic/{number}/mgdl-largest" for number in (1, 2)}
+    assert undecided.keys() == WALNUT | contradicted, undecided
     assert all(found[name].status is Status.NOT_COMPARABLE for name in WALNUT)
     assert all(verdict.keys for verdict in found.values())
 
@@ -130,13 +133,49 @@ def test_no_printed_number_is_shown_beside_a_walnut_or_a_shrunk_picture():
 def test_fewer_epochs_decide_only_what_more_could_not_undo():
     options = {"names": ["lr-synthetic", "eig-synthetic"], "overrides": {"epochs": "500000"}}
     right, wrong = (by_id(verdicts(worlds.world(is_right, **options))) for is_right in (True, False))
-    assert right["lr-synthetic/1/mgdl-range"].status is Status.HOLDS
+    assert right["lr-synthetic/1/mgdl-range"].status is Status.NOT_COMPARABLE
+    assert "holds so far" in right["lr-synthetic/1/mgdl-range"].sentence
     assert wrong["lr-synthetic/1/mgdl-range"].status is Status.NOT_COMPARABLE
     assert "does not hold so far" in wrong["lr-synthetic/1/mgdl-range"].sentence
     assert "500,000 of 1,000,000 epochs" in wrong["lr-synthetic/1/mgdl-range"].sentence
     assert right["eig-synthetic/1/mgdl-confined"].status is Status.NOT_COMPARABLE
     assert wrong["eig-synthetic/1/mgdl-confined"].status is Status.FAILS
     assert right["eig-synthetic/2/better"].status is wrong["eig-synthetic/2/better"].status is Status.NOT_COMPARABLE
+
+
+def test_a_theorem_is_not_refuted_by_a_run_that_is_too_short_or_outside_its_condition():
+    short = worlds.world(False, ["theory"], overrides={"epochs": "16"})
+    assert by_id(verdicts(short))["theorem/4"].status is Status.NOT_COMPARABLE
+    outside = [
+        Saved(job, result._replace(metrics={**result.metrics, "is_contraction": False}))
+        for job, result, _ in worlds.world(False, ["theory"])
+    ]
+    assert by_id(verdicts(outside))["theorem/5"].status is Status.NOT_COMPARABLE
+
+
+def test_more_epochs_than_the_papers_are_another_training():
+    longer = worlds.world(True, ["table1"], overrides={"epochs": "200000"})
+    verdict = by_id(verdicts(longer))["table1/chest/mgdl/test"]
+    assert verdict.status is Status.NOT_COMPARABLE
+    assert verdict.sentence.startswith("changed: epochs")
+    both = [*longer, *worlds.world(False, ["table1"])]
+    assert by_id(verdicts(both))["table1/chest/mgdl/test"].status is Status.FAILS
+
+
+def test_what_ends_a_run_is_not_how_it_is_looked_at():
+    options = {"names": ["eig-synthetic", "eig-image-regression"], "overrides": {"spectrum_every": "500"}}
+    found = by_id(verdicts(worlds.world(True, **options)))
+    assert found["eig-synthetic/1/mgdl-inside"].status is Status.HOLDS
+    assert found["eig-image-regression/barbara/sgdl-near"].status is Status.HOLDS
+    assert found["eig-image-regression/barbara/mgdl-confined"].sentence.startswith("changed: spectrum_every")
+    rates = by_id(verdicts(worlds.world(True, ["lr-synthetic"], overrides={"record_every": "1"})))
+    assert rates["lr-synthetic/1/mgdl-range"].sentence.startswith("changed: record_every")  # plateaus are in records
+
+
+def test_jobs_from_outside_the_catalogue_decide_nothing():
+    own = Job("mine", "regression", {"task": "regress", "image": "chest", "method": "MGDL", "seed": 0})
+    found = verdicts([Saved(own, Result({"test_psnr": 38.5}))])
+    assert {verdict.status for verdict in found} == {Status.NOT_RUN}
 
 
 def test_the_most_faithful_results_decide():
@@ -225,6 +264,29 @@ def test_the_best_rate_is_that_of_the_lowest_loss():
     assert best_at(0.005)({"run": sweep(losses)}).holds
     assert best_at(0.003)({"run": sweep(losses)}).holds is False
     assert best_at(0.2)({"run": sweep(losses)}).holds is None
+
+
+def test_a_wider_range_has_no_gap():
+    narrow = sweep({0.01: 0.5, 0.03: 1e-4, 0.05: 1e-4, 0.08: 1e-4, 0.3: 0.5})
+    holed = sweep({0.01: 1e-4, 0.03: 0.5, 0.05: 0.5, 0.08: 0.5, 0.3: 1e-4})
+    assert wider(0.001)({"SGDL": narrow, "MGDL": holed}).holds is False
+    assert wider(0.001)({"SGDL": holed, "MGDL": narrow}).holds
+
+
+def test_a_method_that_fails_at_all_rates_is_not_called_insensitive():
+    failing, good = sweep({0.01: 0.9, 0.1: 1.0, 0.3: 1.2}), sweep({0.01: 0.9, 0.1: 1e-3, 0.3: 1e-3})
+    assert sensitive({"MSDL": failing, "MGDL": good}).holds
+    assert sensitive({"MSDL": good, "MGDL": failing}).holds is False
+
+
+@pytest.mark.parametrize(
+    ("losses", "holds"), [((0.011, 0.011), True), ((9e-3, 1e-6), False), ((2e-3, 1e-2), True), ((None, 1e-2), False)]
+)
+def test_similar_means_that_neither_is_much_better(losses, holds):
+    cells = {name: cell(loss, metric="test_loss") for name, loss in zip("ab", losses, strict=True)}
+    assert similar(cells).holds is holds
+    if holds:
+        assert not much_better(cells).holds
 
 
 def test_rises_are_the_mean_upward_moves_in_decibels():

@@ -117,6 +117,8 @@ def test_the_list_names_every_item_with_jobs_and_time():
     assert re.search(r"all of them .*│ 6 +│", result.stdout)
     some = run("reproduce", "convex", "theory", "--list", "--recipe", "quick", "--only", "setting 1")
     assert re.search(r"convex +│.*│ 1 +│", some.stdout)
+    changed = run("reproduce", "theory", "table1", "--list", "--recipe", "quick", "--set", "size=16")  # table1's alone
+    assert re.search(r"theory +│.*│ 4 +│", changed.stdout)
 
 
 @pytest.mark.parametrize(

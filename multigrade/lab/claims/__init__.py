@@ -3,8 +3,8 @@
     for verdict in verdicts(results):
         print(verdict.status, verdict.claim.id, verdict.sentence)
 
-Every number of Tables 1-3, every degraded PSNR and every statement of the text that a record can decide is a ``Claim``
-with its place in the paper, our tolerance and a rule. A claim is decided by runs that are the paper's; what is shrunk,
+Every number of Tables 1-3, every degraded PSNR and what the text says that a record can decide is a ``Claim`` with its
+place in the paper, our tolerance and a rule. A claim is decided by runs that are the paper's; what is shrunk,
 stands in or was trained otherwise is shown beside it as "not comparable", with its numbers.
 """
 

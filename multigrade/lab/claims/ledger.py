@@ -1,10 +1,10 @@
 """Claims and verdicts: which results decide a claim, whether they may, and what its rule says.
 
 A claim needs results (``Need``: a kind of experiment and some of its settings). Of those that were saved, the most
-faithful ones are taken: the paper recipe first, then the fewest changed settings, then the most epochs. The rule always
-runs, so that its numbers are seen; whether it decides depends on how the results came about:
+faithful ones are taken: the paper recipe first, then the fewest changed settings, then the epochs nearest to the
+paper's. The rule always runs, so that its numbers are seen; whether it decides depends on how the results came about:
 
-quick recipe, stand-in picture, shrunk picture, other hyperparameters, other training    never
+quick recipe, stand-in picture, shrunk picture, other hyperparameters, other training, more epochs    never
 fewer epochs than the paper's    only in the direction that more epochs could not undo (``Claim.early``)
 """
 
@@ -17,7 +17,7 @@ from .. import recipes
 from ..job import Saved
 
 RECIPES = ("paper", "fast", "best", "quick")
-LOOKING = ("record_every", "spectrum_every", "num_eigenvalues", "noise_seed")  # how a run is looked at, or which draw
+LOOKING = ("num_eigenvalues", "noise_seed")  # how a run is looked at, or which draw
 
 PAPER = "paper"  # the printed number among the numbers of a finding
 
@@ -39,6 +39,7 @@ class Need(NamedTuple):
     def matches(self, saved: Saved, recipe: str) -> bool:
         settings = saved.job.settings
         is_wanted = saved.job.kind == self.kind and settings.get("recipe", recipe) == recipe
+        is_wanted &= settings.get("config") in recipes.CONFIGS  # not from outside the catalogue
         return is_wanted and all(settings.get(name) == value for name, value in self.where.items())
 
 
@@ -64,7 +65,7 @@ class Claim:
 
     ``note`` says what a reader must know to judge the verdict, first of all where hyperparameters were chosen by ground
     truth. ``early`` names the statuses that a run with fewer epochs than the paper's may give. ``any_size`` is for
-    theorems, which hold at any size. ``printed`` is the number where the claim is one. ``cell`` says which simple
+    theorems, which hold with any settings. ``printed`` is the number where the claim is one. ``cell`` says which simple
     methods did the same.
     """
 
@@ -127,9 +128,24 @@ def _faithfulness(saved: Saved) -> tuple:
     """Smaller is nearer to the paper; the changed values themselves are last, so that variants are not mixed."""
     settings = saved.job.settings
     changed = settings.get("changed", [])
-    others = [name for name in changed if name not in ("epochs", *LOOKING)]
     values = tuple(str(settings.get(name)) for name in changed)
-    return bool(settings.get("stand_in")), len(others), -(settings.get("epochs") or 0), tuple(changed), values
+    epochs, full = _epochs(settings)
+    return bool(settings.get("stand_in")), len(_departures(settings)), abs(epochs - full), tuple(changed), values
+
+
+def _departures(settings: Mapping[str, Any]) -> list[str]:
+    """Settings that make another training of it than the paper's; fewer epochs are not among them."""
+    epochs, full = _epochs(settings)
+    harmless = [*LOOKING, *(["epochs"] if epochs <= full else [])]
+    # Where nothing ends a grade by its eigenvalues, it does not matter how often they are looked at.
+    harmless += ["spectrum_every"] if settings.get("edge") is None else []
+    return [name for name in settings.get("changed", []) if name not in harmless]
+
+
+def _epochs(settings: Mapping[str, Any]) -> tuple[int, int]:
+    """Of the run and of the paper; 0 where a recipe counts otherwise."""
+    full = getattr(recipes.CONFIGS[settings["config"]]["paper"], "epochs", None)
+    return settings.get("epochs") or 0, full or 0
 
 
 def _decide(claim: Claim, cells: Cells, results: Sequence[Saved]) -> Verdict:
@@ -155,7 +171,7 @@ def _status(claim: Claim, finding: Finding, used: Sequence[Saved]) -> tuple[Stat
         return Status.NOT_COMPARABLE, finding.sentence
     seen = Status.HOLDS if finding.holds else Status.FAILS
     share = _share_of_epochs(used)
-    if share is None or claim.any_size:
+    if share is None:
         return seen, finding.sentence
     epochs, full = share
     told = f"{finding.sentence}, after {epochs:,} of {full:,} epochs"
@@ -176,19 +192,14 @@ def _obstacle(claim: Claim, used: Sequence[Saved]) -> str | None:
         return None
     if recipe != "paper" and any(each["config"] in recipes.IMAGE_TASKS for each in settings):
         return f"{recipe} recipe, not the paper's training"
-    changed = {name for each in settings for name in each.get("changed", []) if name not in ("epochs", *LOOKING)}
+    changed = {name for each in settings for name in _departures(each)}
     return f"changed: {', '.join(sorted(changed))}" if changed else None
 
 
 def _share_of_epochs(used: Sequence[Saved]) -> tuple[int, int] | None:
     """Fewest epochs of a run, and the paper's, if they are fewer."""
-    shares = []
-    for saved in used:
-        settings = saved.job.settings
-        full = getattr(recipes.CONFIGS[settings["config"]]["paper"], "epochs", None)
-        if full and settings.get("epochs") and settings["epochs"] < full:
-            shares.append((settings["epochs"], full))
-    return min(shares, default=None)
+    shares = (_epochs(saved.job.settings) for saved in used)
+    return min(((epochs, full) for epochs, full in shares if 0 < epochs < full), default=None)
 
 
 def _baselines(claim: Claim, used: Sequence[Saved], results: Sequence[Saved]) -> dict[str, float]:

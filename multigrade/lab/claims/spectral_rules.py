@@ -1,5 +1,6 @@
 """The rules of Sections 6 and 7: what recorded eigenvalues of I - eta H and losses say."""
 
+import itertools
 from collections.abc import Callable
 
 import numpy as np
@@ -9,12 +10,12 @@ from .measures import OSCILLATES, by_rate, eigenvalues, mean, named, restlessnes
 
 # Our readings of the text's words, in eigenvalues and shares of the looks at a spectrum.
 NEAR = -0.9  # "near -1" and "approaches -1"
+FAR_BELOW = -1.1  # "significantly below -1"
 REMAINS = 0.8  # "remains below": in this share of the looks at least
 NEARLY_ALL = 0.95
 SLIGHTLY = 0.1  # "slightly above 1": by at most this
-MUCH_BETTER = 0.1  # "much better accuracy": at most this share of the other's test loss
-SIMILAR = 0.01  # "similar accuracy" in setting 1: both test losses below this
-SENSITIVE = 10  # a rate works if its loss is within this factor of the method's best
+MUCH_BETTER = 0.1  # "much better accuracy": at most this share of the other's test loss; else "similar"
+SENSITIVE = 10  # a rate works if its loss is within this factor of the best of both methods
 
 
 def share_below(index: int, bound: float, share: float) -> Callable[[Cells], Finding]:
@@ -50,24 +51,26 @@ def inside_until(last: int | None) -> Callable[[Cells], Finding]:
     return rule
 
 
-def drops_after(step: int, bound: float = -1.0) -> Callable[[Cells], Finding]:
+def drops_after(step: int, bound: float = -1.0, index: int = 0) -> Callable[[Cells], Finding]:
     def rule(cells: Cells) -> Finding:
         (cell,) = cells.values()
         found = eigenvalues(cell, "smallest", after=step)
-        if not len(found):
+        if not len(found) or found.shape[1] <= index:
             return _unseen()
-        lowest = float(np.nanmin(found[:, 0]))
+        lowest = float(np.nanmin(found[:, index]))
         return Finding(lowest <= bound, f"lowest {lowest:.4f}", {"lowest": lowest})
 
     return rule
 
 
-def stronger_after(step: int) -> Callable[[Cells], Finding]:
+def stronger_after(step: int, since: int = 0) -> Callable[[Cells], Finding]:
+    """The loss oscillates after this step, and more than from ``since`` to it."""
+
     def rule(cells: Cells) -> Finding:
         (cell,) = cells.values()
         if any(saved.result.records[0].num_steps <= step for saved in cell):
             return Finding(None, f"the run ended before {step:,} epochs", {})
-        before, after = restlessness(cell, last=step), restlessness(cell, first=step)
+        before, after = restlessness(cell, first=since, last=step), restlessness(cell, first=step)
         told = f"{before:.3f} dB per record before, {after:.3f} after"
         return Finding(after >= OSCILLATES and after > before, told, {"before": before, "after": after})
 
@@ -133,7 +136,8 @@ def _alphas(saved) -> list[float]:
 
 def similar(cells: Cells) -> Finding:
     losses = {name: mean(cell, "test_loss") for name, cell in cells.items()}
-    holds = all(loss is not None and loss < SIMILAR for loss in losses.values())
+    finite = [loss for loss in losses.values() if loss is not None]
+    holds = len(finite) == len(losses) and min(finite) > MUCH_BETTER * max(finite)
     return Finding(holds, _losses(losses), losses)
 
 
@@ -157,11 +161,9 @@ def more_often(cells: Cells) -> Finding:
 
 
 def sensitive(cells: Cells) -> Finding:
-    counts, numbers = [], {}
-    for name, cell in cells.items():
-        losses = by_rate(cell, "train_loss")
-        finite = [loss for loss in losses.values() if loss is not None]
-        counts.append(sum(loss <= SENSITIVE * min(finite) for loss in finite) if finite else 0)
-        numbers |= named(name, losses)
-    msdl, mgdl = counts
+    losses = {name: by_rate(cell, "train_loss") for name, cell in cells.items()}
+    finite = {name: [loss for loss in each.values() if loss is not None] for name, each in losses.items()}
+    best = min(itertools.chain(*finite.values()), default=0.0)
+    msdl, mgdl = (sum(loss <= SENSITIVE * best for loss in each) for each in finite.values())
+    numbers = {label: loss for name, each in losses.items() for label, loss in named(name, each).items()}
     return Finding(msdl < mgdl, f"rates near the best: MSDL {msdl}, MGDL {mgdl}", numbers)

@@ -15,7 +15,7 @@ def claims() -> Iterator[Claim]:
         yield Claim(
             f"theorem/{number}", f"Theorem {number}",
             f"Gradient descent on {subject} at a rate in (0, 2/alpha): the loss falls, the gradient tends to 0.",
-            f"no rise at half of 2/alpha or less, gradient down to {FADED:g} of its start; rises at 2.5 times 2/alpha",
+            f"no rise at half of 2/alpha or less, gradient down to {FADED:g} of its start",
             (Need(f"theorem {number}", "theory", {"theorem": number}),), _descends, SIZE_NOTE, any_size=True,
         )  # fmt: skip
     yield Claim(
@@ -36,8 +36,8 @@ def claims() -> Iterator[Claim]:
     )  # fmt: skip
     yield Claim(
         "theorem/5/condition", "Section 6, after Theorem 5",
-        "All eigenvalues within (-1, 1), that is tau < 1, is a condition that networks can be checked for and meet.",
-        "tau < 1 without the penalty that makes the Hessian positive definite",
+        "All eigenvalues within (-1, 1), that is tau < 1, is a sufficient and practically verifiable condition.",
+        "read as one that a network can meet: tau < 1 without the penalty that makes the Hessian positive definite",
         (Need("theorem 5", "theory", {"theorem": 5}),), _condition,
         "tau < 1 needs a positive definite Hessian, which an over-parametrised network never has.", any_size=True,
     )  # fmt: skip
@@ -52,7 +52,7 @@ def _metrics(cells: Cells) -> dict:
 def _descends(cells: Cells) -> Finding:
     found = _metrics(cells)
     fades = found["last_gradient"] / found["first_gradient"]
-    holds = found["is_stable"] and found["rises"] == 0 and fades <= FADED and found["outside_rises"] > 0
+    holds = found["rises"] == 0 and fades <= FADED if found["is_stable"] else None  # outside nothing is claimed
     told = (
         f"rate {found['rate']:.3g} of (0, {found['limit']:.3g}): {found['rises']} rises, gradient down to {fades:.2g}; "
         f"outside, {found['outside_rises']} rises"
@@ -62,29 +62,30 @@ def _descends(cells: Cells) -> Finding:
 
 
 def _same_optimum(cells: Cells) -> Finding:
-    holds, told, numbers = True, [], {}
+    holds, is_solved, told, numbers = True, True, [], {}
     for name, (saved, *_) in cells.items():
         found = saved.result.metrics
         difference = abs(found["network_objective"] - found["objective"]) / found["objective"]
         is_above = found["descent_objective"] >= found["dual_bound"] * (1 - EQUAL)
-        holds &= found["is_full"] and found["gap"] <= EQUAL and difference <= EQUAL and is_above
+        is_solved &= found["is_full"] and found["gap"] <= EQUAL
+        holds &= difference <= EQUAL and is_above
         told.append(f"{name}: {found['objective']:.6g} with {found['neurons']} neurons, gap {found['gap']:.1e}")
         numbers |= {
             f"{name} {key}": found[key] for key in ("objective", "network_objective", "gap", "descent_objective")
         }
-    return Finding(bool(holds), "; ".join(told), numbers)
+    return Finding(bool(holds) if is_solved else None, "; ".join(told), numbers)
 
 
 def _converges(cells: Cells) -> Finding:
     found = _metrics(cells)
-    holds = found["is_contraction"] and found["linearised_late_change"] <= TOGETHER
+    holds = found["linearised_late_change"] <= TOGETHER if found["is_contraction"] else None
     told = f"tau {found['tau']:.3f}; its loss changes by {found['linearised_late_change']:.1e}"
     return Finding(holds, told, {name: found[name] for name in ("tau", "linearised_late_change")})
 
 
 def _meet(cells: Cells) -> Finding:
     found = _metrics(cells)
-    holds = found["is_contraction"] and found["last_distance"] <= TOGETHER * found["largest_distance"]
+    holds = found["last_distance"] <= TOGETHER * found["largest_distance"] if found["is_contraction"] else None
     ends = f"{found['largest_distance']:.1e} at most, {found['last_distance']:.1e} in the end"
     told = f"tau {found['tau']:.3f}; distance {ends}"
     return Finding(holds, told, {name: found[name] for name in ("tau", "last_distance", "largest_distance")})
