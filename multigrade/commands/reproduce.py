@@ -61,6 +61,8 @@ def reproduce(
     options = {"address": ray_address, "gpus": gpus} if executor == "ray" else {}
     if executor != "ray" and (ray_address is not None or gpus):
         raise ValueError("--ray-address and --gpus belong to --executor ray")
+    if jobs is not None and (executor == "inline" or ray_address is not None):
+        raise ValueError("--jobs does not go with --executor inline, which runs one at a time, nor with --ray-address")
     experiment = executors.Experiment(_experiment(), images and images.absolute(), threads)
     _run(expanded, store, experiment, executor, jobs, quiet, report, options)
 

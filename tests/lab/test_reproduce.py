@@ -135,6 +135,7 @@ def test_the_list_names_every_item_with_jobs_and_time():
         (["theory", "--threads", "0"], "threads must be at least 1; got 0"),
         (["theory", "--executor", "slurm"], "--executor must be one of inline, processes, ray; got 'slurm'"),
         (["theory", "--gpus", "1"], "--ray-address and --gpus belong to --executor ray"),
+        (["theory", "--executor", "inline", "--jobs", "2"], "--jobs does not go with --executor inline"),
         (["table1", "--images", "none"], "images must be a folder"),
     ],
 )
