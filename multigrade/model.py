@@ -6,7 +6,7 @@ g(x) = sum_l epsilon_l N_l(x_l) (Section 3, and Appendix C for epsilon_l).
 
 import dataclasses
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import jax
@@ -14,9 +14,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from . import networks
 from .files import read_arrays, write_arrays
-from .networks import AnyNetwork
+from .networks import AnyNetwork, FourierFeatures, MultiScaleNetwork, Network
+
+# What a file may hold, by name.
+KINDS: dict[str, Any] = {kind.__name__: kind for kind in (Network, MultiScaleNetwork, FourierFeatures)}
 
 
 @jax.tree_util.register_dataclass
@@ -93,39 +95,47 @@ class MultiGrade:
 
 def network_to_json(network: AnyNetwork) -> dict:
     """{"type": class name, field: value, ...}, nested; read back by ``network_from_json``."""
+    name = type(network).__name__
+    if KINDS.get(name) is not type(network):
+        raise ValueError(f"a file holds only networks of kinds {', '.join(KINDS)}; got {network!r}")
     fields = {field.name: getattr(network, field.name) for field in dataclasses.fields(network)}
     encoded = {name: network_to_json(v) if dataclasses.is_dataclass(v) else v for name, v in fields.items()}
-    return {"type": type(network).__name__, **encoded}
+    return {"type": name, **encoded}
 
 
 def network_from_json(description: dict) -> Any:
-    kinds = {kind.__name__: kind for kind in (networks.Network, networks.MultiScaleNetwork, networks.FourierFeatures)}
     fields = {
         name: network_from_json(v) if isinstance(v, dict) else tuple(v) if isinstance(v, list) else v
         for name, v in description.items()
         if name != "type"
     }
-    return kinds[description["type"]](**fields)
+    return KINDS[description["type"]](**fields)
 
 
 def model_to_arrays(model: MultiGrade) -> tuple[dict[str, np.ndarray], list[dict]]:
-    arrays, description = {}, []
-    for index, grade in enumerate(model.grades):
-        leaves = jax.tree.leaves(grade.params)
-        arrays |= {f"grade{index}/{i}": np.asarray(leaf) for i, leaf in enumerate(leaves)}
-        arrays[f"grade{index}/scale"] = np.asarray(grade.scale, np.float32)
-        description.append(network_to_json(grade.network))
-    return arrays, description
+    return grades_to_arrays(model.grades), [network_to_json(grade.network) for grade in model.grades]
 
 
 def model_from_arrays(arrays: dict[str, np.ndarray], description: list[dict]) -> MultiGrade:
+    return MultiGrade(grades_from_arrays(arrays, [network_from_json(entry) for entry in description]))
+
+
+def grades_to_arrays(grades: Sequence[Grade]) -> dict[str, np.ndarray]:
+    arrays = {}
+    for index, grade in enumerate(grades):
+        leaves = jax.tree.leaves(grade.params)
+        arrays |= {f"grade{index}/{i}": np.asarray(leaf) for i, leaf in enumerate(leaves)}
+        arrays[f"grade{index}/scale"] = np.asarray(grade.scale, np.float32)
+    return arrays
+
+
+def grades_from_arrays(arrays: dict[str, np.ndarray], networks: Sequence[AnyNetwork]) -> tuple[Grade, ...]:
     grades = []
-    for index, entry in enumerate(description):
-        network = network_from_json(entry)
+    for index, network in enumerate(networks):
         shapes, treedef = jax.tree.flatten(jax.eval_shape(network.init, jax.random.key(0)))
         leaves = [arrays.get(f"grade{index}/{i}") for i in range(len(shapes))]
         if any(leaf is None or leaf.shape != shape.shape for leaf, shape in zip(leaves, shapes, strict=True)):
             raise ValueError(f"the arrays of grade {index + 1} do not fit its network {network}")
         params = jax.tree.unflatten(treedef, [jnp.asarray(leaf) for leaf in leaves])
         grades.append(Grade(network, params, jnp.asarray(arrays[f"grade{index}/scale"])))
-    return MultiGrade(tuple(grades))
+    return tuple(grades)

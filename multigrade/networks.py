@@ -12,7 +12,7 @@ of a compiled function, a dictionary key, or JSON; the parameters hold nothing t
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -83,6 +83,7 @@ class FourierFeatures:
         return jnp.concatenate([jnp.sin(phase), jnp.cos(phase)], axis=-1)
 
 
+@runtime_checkable
 class AnyNetwork(Protocol):
     """What a grade needs of a network; a new kind of network provides these."""
 
@@ -125,14 +126,19 @@ class Network:
 
     @property
     def num_features(self) -> int:
-        """Width of the last hidden layer, which the next grade reads."""
-        return self.widths[-2]
+        """Width of the last hidden layer (of the encoded input where there is none), which the next grade reads."""
+        return self._inputs[-1]
+
+    @property
+    def _inputs(self) -> tuple[int, ...]:
+        """What each layer reads."""
+        first = 2 * self.encoding.num_frequencies if self.encoding else self.widths[0]
+        return (first, *self.widths[1:-1])
 
     def init(self, key: Array) -> tuple[Layer, ...]:
-        inputs = 2 * self.encoding.num_frequencies if self.encoding else self.widths[0]
         std = WEIGHT_INITS[self.weight_init]
         layers = []
-        for d_in, d_out in zip((inputs, *self.widths[1:-1]), self.widths[1:], strict=True):
+        for d_in, d_out in zip(self._inputs, self.widths[1:], strict=True):
             key, weight_key, bias_key = jax.random.split(key, 3)
             weight = std(d_in, d_out) * jax.random.normal(weight_key, (d_in, d_out))
             layers.append(Layer(weight, self.bias_std * jax.random.normal(bias_key, (d_out,))))

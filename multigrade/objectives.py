@@ -82,7 +82,10 @@ class LeastSquares:
 
 
 def _total(data: Rows) -> Array | int:
-    return data.targets.shape[0] if data.weights is None else jnp.sum(data.weights)
+    if data.weights is None:
+        return data.targets.shape[0]
+    total = jnp.sum(data.weights)
+    return jnp.where(total > 0, total, 1)  # a batch of rows of weight 0 has loss and gradient 0
 
 
 def over_blocks(function, data, rows_per_block: int | None):

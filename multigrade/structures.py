@@ -50,7 +50,13 @@ def total_depth(structure: Structure) -> int:
 
 def with_init(structure: Structure, *, weight_init: str, bias_std: float) -> Structure:
     """The same structure with other initial weights; the paper's image runs use Glorot-normal and biases of 0.01."""
-    return tuple(dataclasses.replace(network, weight_init=weight_init, bias_std=bias_std) for network in structure)
+
+    def changed(network):
+        if isinstance(network, MultiScaleNetwork):
+            return dataclasses.replace(network, sub=changed(network.sub))
+        return dataclasses.replace(network, weight_init=weight_init, bias_std=bias_std)
+
+    return tuple(changed(network) for network in structure)
 
 
 # Hidden layers as printed: [n] x N is N layers of n neurons.

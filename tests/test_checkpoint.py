@@ -1,5 +1,7 @@
 """Nothing is lost: a killed run ends with the same bits; a checkpoint that does not belong is refused."""
 
+import dataclasses
+import functools
 import os
 import signal
 import subprocess
@@ -7,12 +9,18 @@ import sys
 import time
 from pathlib import Path
 
+import jax
+import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 
-from multigrade import fit_grades, structures
+from multigrade import Network, Observation, Outcome, fit_grades, structures, warmup_cosine
+from multigrade.curvature import SpectrumObserver
 from multigrade.files import read_arrays, write_arrays
 from multigrade.synthetic import setting
+from multigrade.training import loop
+from multigrade.training.checkpoint import Checkpoint, describe
 
 DATA = setting(1)
 STRUCTURE = structures.graded(1, [(16,), (16,)], 1)
@@ -74,9 +82,9 @@ def test_a_run_killed_at_random_moments_ends_with_the_same_bits(tmp_path):
         np.testing.assert_array_equal(arrays[name], again[name], err_msg=name)
 
 
-def fit(path, **options):
+def fit(path, structure=STRUCTURE, **options):
     arguments = {"num_steps": 30, "record_every": 10, "checkpoint": path, **options}
-    return fit_grades(STRUCTURE, DATA.x_train[::16], DATA.y_train[::16], **arguments)
+    return fit_grades(structure, DATA.x_train[::16], DATA.y_train[::16], **arguments)
 
 
 @pytest.fixture
@@ -125,6 +133,133 @@ def test_other_settings_other_data_and_other_versions_are_refused(checkpoint):
     write_arrays(checkpoint, "checkpoint", arrays, {**header, "jax": "0.0.1"})
     with pytest.raises(ValueError, match=r"with jax 0\.0\.1"):
         fit(checkpoint)
+
+
+def _power(exponent, step):
+    return 0.1 / (step + 1) ** exponent
+
+
+def _recursive(rate):
+    def schedule(step):
+        return rate if step == 0 else schedule(0)
+
+    return schedule
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (lambda: optax.adam(0.01), lambda: optax.adam(0.3)),
+        (lambda: optax.adam(0.01), lambda: optax.adam(0.01, b1=0.8)),
+        (lambda: optax.cosine_decay_schedule(0.01, 300), lambda: optax.cosine_decay_schedule(0.01, 200)),
+        (
+            lambda: optax.piecewise_constant_schedule(0.1, {5: 0.5}),
+            lambda: optax.piecewise_constant_schedule(0.1, {5: 0.1}),
+        ),
+        (lambda: functools.partial(_power, 1), lambda: functools.partial(_power, 2)),
+        (lambda: jax.tree_util.Partial(_power, 1), lambda: jax.tree_util.Partial(_power, 2)),
+        (lambda: warmup_cosine(0.01, 100), lambda: warmup_cosine(0.02, 100)),
+        (lambda: [lambda step: 0.1][0], lambda: [lambda step: 0.2][0]),
+        (lambda: jax.jit(lambda step, rate=0.1: rate), lambda: jax.jit(lambda step, rate=0.2: rate)),
+        (lambda: _recursive(0.1), lambda: _recursive(0.2)),
+        (lambda: SpectrumObserver(50, rules=(lambda s: "no",)), lambda: SpectrumObserver(50, num=3)),
+        (lambda: jnp.arange(3), lambda: jnp.arange(3) + 1),
+    ],
+)
+def test_equal_settings_are_described_alike_and_others_are_not(one, other):
+    assert describe(one()) == describe(one())
+    assert " at 0x" not in describe(one())
+    assert describe(one()) != describe(other())
+
+
+def test_other_closures_and_other_observers_are_refused(tmp_path):
+    path = tmp_path / "fit.checkpoint"
+    fit(path, optimiser=optax.adam(0.01), observers=[SpectrumObserver(10, 2)])
+    fit(path, optimiser=optax.adam(0.01), observers=[SpectrumObserver(10, 2)])
+    with pytest.raises(ValueError, match=r"other settings \(observers, optimiser differ\)"):
+        fit(path, optimiser=optax.adam(0.3), observers=[SpectrumObserver(10, 3)])
+
+
+@jax.tree_util.register_static
+@dataclasses.dataclass(frozen=True)
+class Line:
+    """x -> x a, and its features are x: a kind of network that the package does not know."""
+
+    widths: tuple[int, ...] = (1, 1)
+    depth = 1
+
+    def init(self, key):
+        return {"a": jax.random.normal(key, self.widths)}
+
+    def hidden(self, params, x):
+        return x
+
+    def output(self, params, features):
+        return features @ params["a"]
+
+    def __call__(self, params, x):
+        return self.output(params, x)
+
+
+def test_networks_of_the_callers_own_resume_but_are_not_saved(tmp_path):
+    own = {"structure": (Line(), Network((1, 8, 1))), "num_steps": 20}
+    path, model_path = tmp_path / "fit.checkpoint", tmp_path / "model"
+    once = fit(path, **own)
+    again = fit(path, **own)
+    assert [grade.network for grade in again.model.grades] == list(own["structure"])
+    np.testing.assert_array_equal(again.model(DATA.x_test), once.model(DATA.x_test))
+    with pytest.raises(ValueError, match=r"only networks of kinds Network, .*; got Line\(widths=\(1, 1\)\)"):
+        once.model.save(model_path)
+    assert not model_path.exists()
+
+
+class Killed(Exception):
+    pass
+
+
+@pytest.mark.parametrize("schedule", [warmup_cosine(0.1, 60), optax.cosine_decay_schedule(0.1, 60)])
+def test_a_rate_that_an_observer_set_in_place_of_a_schedule_is_resumed(tmp_path, monkeypatch, schedule):
+    class Steer:
+        name, every = "steer", 20
+
+        def observe(self, snapshot, carry):
+            return Observation({"rate": snapshot.learning_rate}, learning_rate=0.02 if snapshot.step == 20 else None)
+
+    options = {"num_steps": 60, "learning_rate": schedule, "observers": [Steer()], "checkpoint_every": 0.0}
+    whole = fit(tmp_path / "whole", **options)
+    save = Checkpoint.save
+
+    def save_and_die(self, model, records, auxiliary, running):
+        save(self, model, records, auxiliary, running)
+        if running is not None and running["steps"][-1] >= 40:
+            raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Checkpoint, "save", save_and_die)
+        patch.setattr(loop, "_next_num_steps", lambda *_: 10)
+        with pytest.raises(Killed):
+            fit(tmp_path / "killed", **options)
+    assert_same(fit(tmp_path / "killed", **options), whole)
+    np.testing.assert_allclose(whole.records[0].observations["steer"]["rate"][2:], 0.02)
+
+
+@pytest.mark.parametrize("num_before", [0, 1])
+def test_a_grade_that_met_the_time_limit_goes_on_where_it_was(tmp_path, num_before):
+    options = {"num_steps": 20_000, "record_every": 1000, "batch_size": 16}
+    path = tmp_path / "cut"
+    if num_before:
+        before = fit(None, STRUCTURE[:1], **options)
+        options |= {"model": before.model, "records": before.records}
+    cut = fit(path, **options, time_limit=0.01)
+    arrays, _, _ = read_arrays(path, "checkpoint")
+    assert 0 < arrays["running/state/0"] < 20_000  # steps taken
+    assert num_before or cut.outcome == Outcome.TIME_LIMIT
+    assert_same(fit(path, **options), fit(None, **options))
+
+
+def assert_same(one, other):
+    jax.tree.map(np.testing.assert_array_equal, one.model, other.model)
+    assert list(one.records) == list(other.records)
 
 
 def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):

@@ -149,6 +149,23 @@ def test_optimum_is_certified_and_equals_clarabel(solved):
     assert convex.cone_violation(solution.program, solution.weights) < 1e-9
 
 
+@pytest.mark.parametrize("tolerance", [1e-2, 1e-4, 1e-6])
+def test_clarabel_has_converged_if_the_certified_gap_has(solved, tolerance):
+    certificate = convex.solve_exact(solved[2].program, tolerance=tolerance).certificate
+    is_within = certificate.relative_gap <= tolerance
+    assert certificate.outcome is (convex.Outcome.CONVERGED if is_within else convex.Outcome.STALLED)
+
+
+def test_a_solver_that_runs_out_of_rounds_does_not_ask_for_iterations(solved, monkeypatch):
+    program = solved[2].program
+    few = convex.solve_newton(program, max_iterations=1).certificate
+    assert few.outcome is convex.Outcome.ITERATION_LIMIT
+    monkeypatch.setattr("multigrade.convex.solvers.MAX_ROUNDS", 1)
+    certificate = convex.solve_newton(program).certificate
+    assert certificate.iterations < 5_000
+    assert certificate.outcome is convex.Outcome.STALLED
+
+
 @pytest.mark.parametrize("solve", [convex.solve_newton, convex.solve_exact, convex.solve_first_order])
 def test_network_objective_equals_convex_objective(solved, solve):
     x, y, solution = solved

@@ -268,6 +268,18 @@ def test_unconverged_sharpness_is_nan_with_a_warning(monkeypatch):
         assert np.isnan(sharpness(Partial(quadratic, np.ones(500)), {"a": np.ones(500)}))
 
 
+@pytest.mark.parametrize("size", [10, 500])  # dense, and by Lanczos
+def test_a_hessian_that_is_not_finite_has_no_eigenvalues(size):
+    loss, params = Partial(quadratic, np.append(np.ones(size - 1), np.nan)), {"a": np.ones(size)}
+    found = extreme_eigenvalues(loss, params, 2)
+    assert not found.converged
+    assert np.isnan([found.smallest, found.largest]).all()
+    with pytest.warns(NotConverged, match="the Hessian is not finite"):
+        assert np.isnan(stable_learning_rate(loss, params))
+    with pytest.warns(NotConverged, match="the Hessian is not finite"):
+        assert np.isnan(check_learning_rate(loss, [params], 0.1).alpha)
+
+
 def test_warm_start_finds_the_same_eigenvalues():
     eigenvalues = np.random.default_rng(0).normal(size=3000)
     loss, params = Partial(quadratic, eigenvalues), {"a": np.ones(3000)}

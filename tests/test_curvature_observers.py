@@ -146,7 +146,17 @@ def test_command_reads_settings_and_images(tmp_path):
     with pytest.raises(ValueError, match="there is no file"):
         load_problem("nowhere.png")
     (tmp_path / "text.png").write_text("not a picture")
-    with pytest.raises(ValueError, match="neither an image nor"):
+    with pytest.raises(ValueError, match="not a PNG, JPEG or TIFF image"):
         load_problem(str(tmp_path / "text.png"))
     with pytest.raises(ValueError, match="method must be one of"):
         run_spectrum("1", method="adam")
+
+
+@pytest.mark.parametrize("is_colour", [False, True])
+def test_command_reads_all_bits_of_a_deep_image(is_colour, tmp_path):
+    from multigrade.imaging.images import Picture, save
+
+    grey = np.arange(48).reshape(6, 8) * 1365 / 65535
+    save(tmp_path / "deep.png", Picture(np.stack([grey] * 3, axis=-1) if is_colour else grey, depth=16))
+    problem = load_problem(str(tmp_path / "deep.png"), stride=1)
+    np.testing.assert_allclose(problem.targets[:, 0], grey.ravel(), rtol=1e-12, atol=1e-15)

@@ -4,16 +4,22 @@ import subprocess
 import sys
 import warnings
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.datasets import make_friedman1
-from sklearn.model_selection import GridSearchCV
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import GridSearchCV, train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from multigrade import MultiGradeRegressor, MultiScaleRegressor, SingleGradeRegressor, load_estimator
+from multigrade.networks import Network
+from multigrade.objectives import LeastSquares, Rows
+from multigrade.training import Outcome
 
 X, Y = make_friedman1(200, noise=0.5, random_state=0)
 SMALL = {"hidden_layer_sizes": (16,), "max_iter": 60, "random_state": 0}
@@ -22,6 +28,21 @@ ESTIMATORS = [  # Adam where the conventions do not care: Muon takes three times
     SingleGradeRegressor(hidden_layer_sizes=(16, 16), solver="adam", learning_rate=0.03, max_iter=100),
     MultiScaleRegressor(hidden_layer_sizes=(8, 8), solver="adam", learning_rate=0.03, max_iter=100),
 ]
+ADAM = {**SMALL, "solver": "adam", "learning_rate": 0.03}  # compiles soonest
+
+
+class Looking:
+    """Notes the steps at which it is called; interrupts the grade ``fails_in``."""
+
+    name = "looking"
+
+    def __init__(self, every, fails_in=None):
+        self.every, self.fails_in, self.steps = every, fails_in, []
+
+    def observe(self, snapshot, carry):
+        if snapshot.grade == self.fails_in:
+            raise KeyboardInterrupt
+        self.steps.append(snapshot.step)
 
 
 @parametrize_with_checks(ESTIMATORS)
@@ -46,6 +67,18 @@ def test_loss_curve_ends_at_the_error_of_the_prediction():
     expected = 0.5 * np.mean((Y - regressor.predict(X)) ** 2) / np.var(Y)
     assert regressor.loss_curve_[-1] == pytest.approx(expected, rel=1e-3)
     assert regressor.validation_curve_ is None
+
+
+def test_training_curve_has_the_penalty_and_validation_curve_has_not():
+    alpha = 0.1
+    regressor = SingleGradeRegressor(**ADAM, alpha=alpha).fit(X, Y)
+    square = sum(float(jnp.sum(layer.weight**2)) for layer in regressor.model_.grades[0].params)
+    expected = 0.5 * np.mean((Y - regressor.predict(X)) ** 2) / np.var(Y) + 0.5 * alpha * square
+    assert regressor.loss_curve_[-1] == pytest.approx(expected, rel=1e-3)
+    stopping = SingleGradeRegressor(**ADAM, alpha=alpha, early_stopping=True).fit(X, Y)
+    _, x, _, y = train_test_split(X, Y, test_size=0.1, random_state=stopping._seed)
+    expected = 0.5 * np.mean((y - stopping.predict(x)) ** 2) / stopping.y_scale_[0] ** 2
+    assert np.min(stopping.validation_curve_) == pytest.approx(expected, rel=1e-3)
 
 
 def test_warm_start_adds_grades_and_equals_fitting_at_once():
@@ -83,6 +116,59 @@ def test_row_order_repetition_and_integer_weights_change_no_bit():
         np.testing.assert_array_equal(base.predict(X), other.predict(X))
 
 
+@pytest.mark.parametrize("num_rows", [10, 70])
+def test_random_batches_hold_data_only(num_rows):
+    # Rows of weight 0, given or added to fill up, would make batches without any weight: 0 / 0.
+    regressor = SingleGradeRegressor(**ADAM, batch_size=2).fit(X[:num_rows], Y[:num_rows])
+    assert regressor.records_[-1].outcome is Outcome.FINISHED
+    x, y = np.repeat(X[:num_rows], 3, axis=0), np.repeat(Y[:num_rows], 3)
+    weighted = clone(regressor).fit(x, y, sample_weight=np.arange(3 * num_rows) % 3 == 1)
+    np.testing.assert_array_equal(weighted.predict(X), regressor.predict(X))
+
+
+def test_a_batch_without_weight_has_no_loss_and_no_gradient():
+    network = Network((1, 4, 1))
+    data = Rows(jnp.ones((3, 1)), jnp.ones((3, 1)), jnp.zeros(3))
+    (loss, _), gradient = LeastSquares(network).value_and_grad(network.init(jax.random.key(0)), (), data)
+    assert loss == 0
+    assert all((leaf == 0).all() for leaf in jax.tree.leaves(gradient))
+
+
+@pytest.mark.parametrize("power", [2.0**140, 2.0**-140])
+def test_weights_beyond_single_precision_are_weights(power):
+    weights = np.random.default_rng(1).uniform(0.1, 3, len(X))
+    plain = MultiGradeRegressor(2, **ADAM).fit(X, Y, sample_weight=weights)
+    scaled = clone(plain).fit(X, Y, sample_weight=power * weights)
+    np.testing.assert_array_equal(scaled.predict(X), plain.predict(X))
+
+
+def test_weights_must_not_all_be_zero():
+    with pytest.raises(ValueError, match=r"weight.*zero"):
+        MultiGradeRegressor(1, **ADAM).fit(X, Y, sample_weight=np.zeros(len(X)))
+
+
+def test_a_diverged_fit_warns_and_a_warm_start_fits_the_grade_again():
+    descent = {**SMALL, "solver": "gd"}
+    regressor = MultiGradeRegressor(2, **descent, learning_rate=50.0, warm_start=True)
+    with pytest.warns(ConvergenceWarning, match="grade 1 diverged: .* try a lower learning rate"):
+        regressor.fit(X, Y)
+    regressor.set_params(learning_rate=0.05).fit(X, Y)
+    assert [record.outcome for record in regressor.records_] == [Outcome.FINISHED] * 2
+    at_once = MultiGradeRegressor(2, **descent, learning_rate=0.05).fit(X, Y)
+    np.testing.assert_array_equal(regressor.predict(X), at_once.predict(X))
+
+
+def test_a_checkpoint_continues_an_interrupted_fit_and_needs_a_seed(tmp_path):
+    path = tmp_path / "fit.checkpoint"
+    with pytest.raises(ValueError, match="random_state must be an integer with a checkpoint; got None"):
+        MultiGradeRegressor(2, **{**ADAM, "random_state": None}).fit(X, Y, checkpoint=path)
+    whole = MultiGradeRegressor(2, **ADAM).fit(X, Y)
+    with pytest.raises(KeyboardInterrupt):
+        clone(whole).fit(X, Y, observers=[Looking(20, fails_in=1)], checkpoint=path)
+    resumed = clone(whole).fit(X, Y, observers=[Looking(20)], checkpoint=path)
+    np.testing.assert_array_equal(resumed.predict(X), whole.predict(X))
+
+
 def test_standardisation_makes_the_fit_independent_of_units():
     plain = MultiGradeRegressor(2, **SMALL).fit(X, Y)
     scaled = MultiGradeRegressor(2, **SMALL).fit(1024 * X + 7, 0.25 * Y - 3)
@@ -102,6 +188,22 @@ def test_early_stopping_keeps_a_validation_curve_and_can_end_early():
     assert regressor.n_iter_ < 4000
 
 
+def test_an_observer_may_have_any_period():
+    looking = Looking(50)
+    parameters = {**ADAM, "max_iter": 300}  # recorded every 3 steps by itself
+    observed = SingleGradeRegressor(**parameters).fit(X, Y, observers=[looking])
+    assert looking.steps == list(range(0, 301, 50))
+    np.testing.assert_array_equal(observed.predict(X), SingleGradeRegressor(**parameters).fit(X, Y).predict(X))
+
+
+def test_the_live_view_is_closed_when_a_fit_is_interrupted(monkeypatch):
+    closed = []
+    monkeypatch.setattr("multigrade.progress.ProgressObserver.__exit__", lambda self, *error: closed.append(error[0]))
+    with pytest.raises(KeyboardInterrupt):
+        SingleGradeRegressor(**ADAM, verbose=1).fit(X, Y, observers=[Looking(20, fails_in=0)])
+    assert closed == [KeyboardInterrupt]
+
+
 def test_pipeline_grid_search_and_clone():
     pipeline = make_pipeline(MinMaxScaler(), MultiGradeRegressor(2, **SMALL))
     search = GridSearchCV(pipeline, {"multigraderegressor__n_grades": [1, 2]}, cv=2).fit(X, Y)
@@ -119,6 +221,21 @@ def test_saved_estimator_predicts_the_same_bits(estimator, tmp_path):
     np.testing.assert_array_equal(fitted.predict(X), again.predict(X))
     np.testing.assert_array_equal(fitted.loss_curve_, again.loss_curve_)
     assert again.get_params().keys() == fitted.get_params().keys()
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        MultiGradeRegressor(np.int64(2), (np.int64(8),), max_iter=np.int32(5), alpha=np.float32(0.5)),
+        MultiGradeRegressor(2, [np.array([8, 4]), (8,)], max_iter=5, standardize=np.bool_(True)),
+        MultiScaleRegressor((8,), scales=np.array([1.0, 2.5]), max_iter=5),
+    ],
+    ids=["scalars", "nested", "array"],
+)
+def test_numpy_parameters_are_saved_as_plain_values(estimator, tmp_path):
+    estimator.set_params(solver="adam", random_state=0).fit(X, Y).save(tmp_path / "e.safetensors")
+    again = load_estimator(tmp_path / "e.safetensors")
+    np.testing.assert_array_equal(clone(again).fit(X, Y).predict(X), estimator.predict(X))
 
 
 @pytest.mark.parametrize(
@@ -158,11 +275,30 @@ def test_convex_grades_come_with_certificates_and_fall(tmp_path):
     errors = [np.mean((stage - y) ** 2) for stage in regressor.staged_predict(x)]
     assert errors[1] <= errors[0]
     np.testing.assert_allclose(regressor.loss_curve_, 0.5 * np.array(errors) / np.var(y), rtol=1e-3)
-    grown = MultiGradeRegressor(1, solver="convex", alpha=0.01, random_state=0, warm_start=True).fit(x, y)
-    assert grown.set_params(n_grades=2).fit(x, y).n_grades_ == 2
     regressor.save(tmp_path / "convex.safetensors")
-    np.testing.assert_array_equal(load_estimator(tmp_path / "convex.safetensors").predict(x), regressor.predict(x))
+    again = load_estimator(tmp_path / "convex.safetensors")
+    np.testing.assert_array_equal(again.predict(x), regressor.predict(x))
+    assert again.certificates_ == regressor.certificates_
+    MultiGradeRegressor(1, solver="convex", alpha=0.01, random_state=0, warm_start=True).fit(x, y).save(tmp_path / "1")
+    grown = load_estimator(tmp_path / "1").set_params(n_grades=2).fit(x, y)
+    assert grown.certificates_[0] == regressor.certificates_[0]
+    assert len(grown.certificates_) == 2
     with pytest.raises(ValueError, match="alpha must be positive"):
         MultiGradeRegressor(solver="convex", alpha=0.0).fit(x, y)
     with pytest.raises(ValueError, match="early_stopping must be False"):
         MultiGradeRegressor(solver="convex", early_stopping=True).fit(x, y)
+
+
+def test_solved_and_trained_grades_may_follow_each_other():
+    x, y = X[:24, :2], Y[:24]
+    regressor = MultiGradeRegressor(1, **{**ADAM, "hidden_layer_sizes": (2,)}, alpha=0.01, warm_start=True).fit(x, y)
+    assert regressor.certificates_ == ()
+    regressor.set_params(solver="convex", n_grades=2).fit(x, y)
+    assert len(regressor.certificates_) == 1
+    assert regressor.loss_curve_[-1] <= regressor.loss_curve_[-2]
+    assert regressor.set_params(warm_start=False, solver="adam").fit(x, y).certificates_ == ()
+
+
+def test_a_multi_scale_regressor_takes_one_activation():
+    with pytest.raises(ValueError, match="'activation' parameter of MultiScaleRegressor"):
+        MultiScaleRegressor(activation=["relu"]).fit(X, Y)

@@ -29,6 +29,7 @@ def test_output_of_hidden_features_equals_the_network(activation):
     for network in (
         Network((3, 5, 2), activation),
         Network((3, 6, 5, 2), activation, encoding=FourierFeatures(8, 1.0)),
+        Network((3, 2), activation, encoding=FourierFeatures(8, 1.0)),
         MultiScaleNetwork(Network((3, 4, 4, 2), activation), (1.0, 2.0)),
     ):
         params = network.init(KEY)
@@ -81,6 +82,12 @@ def test_structures_of_the_paper(name, grades, depth, num_params):
     assert sum(network.depth for network in structure) == depth + grades - 1
     assert structures.total_depth(structure) == depth
     assert sum(leaf.size for n in structure for leaf in jax.tree.leaves(n.init(KEY))) == num_params
+
+
+def test_other_initial_weights_reach_the_parts_of_a_multi_scale_network():
+    (network,) = structures.with_init(structures.MSDL, weight_init="glorot", bias_std=0.01)
+    assert network.scales == structures.MSDL[0].scales
+    assert (network.sub.weight_init, network.sub.bias_std) == ("glorot", 0.01)
 
 
 def _model(bias_std=0.1) -> MultiGrade:

@@ -1,5 +1,6 @@
 """The loop and the grades: references, identities, named outcomes."""
 
+import dataclasses
 import re
 
 import jax
@@ -25,7 +26,7 @@ from multigrade import (
 )  # fmt: skip
 from multigrade.objectives import over_blocks
 from multigrade.synthetic import setting
-from multigrade.training import loop
+from multigrade.training import grades, loop
 
 from .references import gradient_descent
 
@@ -37,6 +38,15 @@ SMALL = structures.graded(1, [(16,), (16, 8), (12,)], 1)
 def fit(structure=SMALL, x=X, y=Y, **options):
     defaults = {"num_steps": 60, "optimiser": "gd", "learning_rate": 0.05, "record_every": 10}
     return fit_grades(structure, x, y, **{**defaults, **options})
+
+
+class Steps:
+    """Sees no more than that it was called."""
+
+    name, every = "steps", 50
+
+    def observe(self, snapshot, carry):
+        return Observation({"seen": np.int32(1)})
 
 
 def assert_same(a, b):
@@ -160,6 +170,22 @@ def test_metrics_and_validation_are_recorded_beside_the_loss():
         np.testing.assert_allclose(record.columns["rmse"] ** 2 / 2, record.train_loss, rtol=1e-4)
 
 
+def test_only_losses_are_brought_to_the_units_of_the_targets():
+    result = fit(SMALL[:2], metrics={"my_loss": lambda p, t: 0.5 * jnp.mean((p - t) ** 2)}, residual_scaling=True)
+    for record in result.records:
+        np.testing.assert_allclose(record.columns["my_loss"], record.train_loss, rtol=1e-4)
+
+
+@pytest.mark.parametrize("devices", [None, 1])
+def test_validation_is_the_error_without_decay(devices):
+    result = fit(SMALL[:1], decay=0.1, validation=(X, Y), devices=devices)
+    (record,), (grade,) = result.records, result.model.grades
+    error = LeastSquares(grade.network)(grade.params, (), Rows(jnp.asarray(X), jnp.asarray(Y)))[0]
+    assert record.validation_loss[-1] == pytest.approx(float(error), rel=1e-5)
+    penalty = 0.05 * sum(float(jnp.sum(layer.weight**2)) for layer in grade.params)
+    assert record.train_loss[-1] - record.validation_loss[-1] == pytest.approx(penalty, rel=1e-4)
+
+
 def test_sample_weights_of_zero_equal_absent_rows():
     weights = np.ones(len(X), np.float32)
     weights[5:9] = 0
@@ -235,6 +261,12 @@ def test_a_run_at_rest_ends_on_the_plateau():
     assert (record.outcome, record.num_steps) == (Outcome.PLATEAU, 70)
 
 
+def test_a_grade_that_a_rule_ends_is_not_observed_there():
+    result = fit(SMALL[:1], learning_rate=1e-9, num_steps=10_000, stopping=Plateau(4, 1e-4), observers=[Steps()])
+    assert result.records[0].num_steps == 70
+    np.testing.assert_array_equal(result.records[0].observations["steps"]["step"], [0, 50])
+
+
 def test_best_parameters_are_kept():
     result = fit(SMALL[:1], learning_rate=0.6, num_steps=200, record_every=1, keep="best", stopping=NoImprovement(50))
     record = result.records[0]
@@ -262,11 +294,71 @@ def test_observers_are_called_when_due_and_can_stop_and_steer():
     assert (second.outcome, second.sentence, second.num_steps) == (Outcome.OBSERVER, "seen enough", 40)
 
 
+class Clock:
+    """Time that stands still, but for a jump of a thousand seconds in the first chunk of the grades ``jumps``."""
+
+    name, every = "clock", None
+
+    def __init__(self, jumps):
+        self.jumps, self.now = set(jumps), 0.0
+
+    def perf_counter(self):
+        return self.now
+
+    def observe(self, snapshot, carry):
+        if snapshot.grade in self.jumps:
+            self.jumps.remove(snapshot.grade)
+            self.now += 1000.0
+
+
+@pytest.mark.parametrize("devices", [None, 1])
+def test_a_grade_that_the_clock_cuts_off_untrained_is_left_out(monkeypatch, devices):
+    whole = fit(SMALL[:1], devices=devices)
+    clock = Clock({1})
+    monkeypatch.setattr(loop, "time", clock)
+    monkeypatch.setattr(grades, "time", clock)
+    result = fit(time_limit=500.0, observers=[clock], devices=devices)
+    assert clock.now == 1000.0  # grade 2 was begun, and took one step
+    assert_same(result.model, whole.model)
+    assert list(result.records) == list(whole.records)
+
+
+def test_no_grade_begins_after_the_time_limit(monkeypatch):
+    class End(Clock):
+        def observe(self, snapshot, carry):
+            assert snapshot.grade == 0
+            self.now += 1000.0 if snapshot.record.sentence else 0.0
+
+    whole = fit(SMALL[:1])
+    clock = End(())
+    monkeypatch.setattr(loop, "time", clock)
+    monkeypatch.setattr(grades, "time", clock)
+    result = fit(time_limit=500.0, observers=[clock])
+    assert_same(result.model, whole.model)
+    assert list(result.records) == list(whole.records)
+
+
 def test_time_limit_ends_the_fit_with_what_there_is():
     result = fit(num_steps=10**8, time_limit=0.5, record_every=1000)
     assert result.outcome == Outcome.TIME_LIMIT
     assert len(result.model.grades) == 1
     assert np.isfinite(result.model(X)).all()
+
+
+def test_counts_may_be_numpy_integers():
+    plain = fit(num_steps=20)
+    assert_same(plain.model, fit(num_steps=np.int64(20)).model)
+    assert_same(plain.model, fit(num_steps=np.array([20, 20, 20])).model)
+
+
+def test_records_are_equal_if_all_but_the_seconds_is():
+    one, again, other = (fit(SMALL[:1], observers=[Steps()], seed=seed).records[0] for seed in (0, 0, 1))
+    assert one == again
+    assert one != other
+    seen = {"steps": {**one.observations["steps"], "step": np.array([0, 50, 61], np.int32)}}
+    assert one != dataclasses.replace(one, observations=seen)
+    assert one == dataclasses.replace(one, seconds=one.seconds + 1)
+    assert one != "record"
 
 
 @pytest.mark.parametrize(
@@ -277,7 +369,18 @@ def test_time_limit_ends_the_fit_with_what_there_is():
         ({"optimiser": "sgd"}, "optimiser must be one of gd, momentum, adam, muon, lbfgs; got 'sgd'"),
         ({"num_steps": 0}, "num_steps must be at least 1; got 0"),
         ({"num_steps": (1, 2)}, "one per grade (3)"),
+        ({"num_steps": 1e2}, "num_steps must be one integer or one per grade (3); got 100.0"),
+        ({"num_steps": (1, 2, 3.5)}, "num_steps must be one integer or one per grade (3); got (1, 2, 3.5)"),
         ({"structure": ()}, "at least one grade"),
+        ({"structure": SMALL[0]}, "structure must be a sequence of networks"),
+        ({"structure": (SMALL[0], (16, 8, 1))}, "structure must be a sequence of networks"),
+        ({"structure": (SMALL[0], Network((16, 8, 2)))}, "equally many outputs; got [1, 2]"),
+        ({"structure": (SMALL[0], Network((8, 8, 1)))}, "grade 2 must read the 16 features of the one before; got 8"),
+        ({"learning_rate": (0.1, 0.1)}, "learning_rate must be one or one per grade (3); got 2"),
+        ({"batch_size": 0}, "batch_size must be an integer of at least 1, or None for all rows; got 0"),
+        ({"structure": (SMALL[0], MultiScaleNetwork(Network((16, 8, 1)))), "standardise_features": True}, "plain"),
+        ({"observers": [Steps(), Steps()]}, "observers with a period must have different names; got steps, steps"),
+        ({"metrics": {"train_loss": jnp.mean}}, "metrics must not be called step, train_loss or validation_loss; got"),
         ({"x": X[:, 0]}, "inputs must have shape (rows, 1)"),
         ({"x": X * np.nan}, "inputs must be finite"),
         ({"y": Y[:-1]}, "same, positive number of rows"),
@@ -291,6 +394,12 @@ def test_time_limit_ends_the_fit_with_what_there_is():
 def test_a_wrong_argument_is_named_before_any_work(options, message):
     with pytest.raises(ValueError, match=re.escape(message)):
         fit(**options)
+
+
+def test_zero_output_is_for_plain_networks():
+    network = MultiScaleNetwork(Network((1, 4, 1)))
+    with pytest.raises(ValueError, match="must be a plain Network"):
+        grades.zero_output(network.init(jax.random.key(0)))
 
 
 @pytest.mark.parametrize("activation", ["tanh", "softplus"])

@@ -1,5 +1,6 @@
 """``multigrade fit`` and ``multigrade predict``: tables in, model and predictions out."""
 
+import warnings
 from pathlib import Path
 from typing import Annotated
 
@@ -46,10 +47,14 @@ def fit(
         early_stopping=early_stopping, random_state=seed,
     )  # fmt: skip
     checkpoint = model.with_suffix(".checkpoint")
+    from sklearn.exceptions import ConvergenceWarning
+
     from ._live import watching
 
     view = {"quiet": quiet, "tensorboard": tensorboard, "checkpoint": checkpoint}
-    with watching(grades if method == "mgdl" else 1, "fit", **view) as observers:
+    with watching(grades if method == "mgdl" else 1, "fit", **view) as observers, warnings.catch_warnings():
+        if not quiet:
+            warnings.simplefilter("ignore", ConvergenceWarning)  # the outcomes are printed below
         estimator.fit(inputs.values, targets, observers=observers, checkpoint=checkpoint)
     estimator.target_names = [name.strip() for name in target.split(",")]
     estimator.input_names = list(inputs.columns)

@@ -28,6 +28,7 @@ class Outcome(enum.Enum):
 
     CONVERGED = "The duality gap is within the tolerance."
     ITERATION_LIMIT = "The iteration limit came first; the gap says how far from the optimum. Allow more iterations."
+    STALLED = "The solver ended above the tolerance; the gap says how far above. Try another tolerance or solver."
     RELAXED = "The point solves the relaxation without cones; its gap is measured in the program with cones."
     NO_VIOLATION_FOUND = "The gap is within the tolerance on the patterns used, and a search found none to add."
     ROUND_LIMIT = "The search still found patterns to add when the rounds ran out. Allow more rounds."

@@ -83,8 +83,7 @@ def _solve(program, inner, norms_of, tolerance, max_iterations, start) -> Convex
     _check_limits(tolerance, max_iterations)
     if start is not None and np.shape(start) != program.point_shape:
         raise ValueError(f"start must have shape {program.point_shape}; got {np.shape(start)}")
-    weights, iterations, is_converged = _solve_outputs(program, inner, norms_of, tolerance, max_iterations, start)
-    outcome = Outcome.CONVERGED if is_converged else Outcome.ITERATION_LIMIT
+    weights, iterations, outcome = _solve_outputs(program, inner, norms_of, tolerance, max_iterations, start)
     return certify(program, weights, iterations=iterations, outcome=outcome)
 
 
@@ -95,7 +94,7 @@ def _check_limits(tolerance: float, max_iterations: int) -> None:
 
 
 def _solve_outputs(program, inner, norms_of, tolerance, max_iterations, start):
-    """Every output's program in turn: weights (outputs, signs, P, d), iterations, whether all converged."""
+    """Every output's program in turn: weights (outputs, signs, P, d), iterations, and the outcome of all."""
     features, directions, basis = reduced(program)
     results = []
     for k, target in enumerate(program.targets.T):
@@ -103,7 +102,8 @@ def _solve_outputs(program, inner, norms_of, tolerance, max_iterations, start):
         first = None if start is None else start[k] @ basis
         results.append(_rounds(program, data, inner, norms_of, tolerance, max_iterations, first))
     weights = np.stack([weights @ basis.T for weights, _, _ in results])
-    return weights, sum(count for _, count, _ in results), all(is_converged for _, _, is_converged in results)
+    outcome = next((outcome for *_, outcome in results if outcome is not Outcome.CONVERGED), Outcome.CONVERGED)
+    return weights, sum(count for _, count, _ in results), outcome
 
 
 def _rounds(program: ConvexProgram, data: Groups, inner, norms_of, tolerance, max_iterations, start):
@@ -131,7 +131,8 @@ def _rounds(program: ConvexProgram, data: Groups, inner, norms_of, tolerance, ma
         weights = np.zeros_like(weights)
         weights.reshape(-1, rank)[chosen] = np.asarray(solved)[: len(chosen)]
         iterations += int(count)
-    return best, iterations, best_gap <= tolerance
+    shortfall = Outcome.ITERATION_LIMIT if iterations >= max_iterations else Outcome.STALLED
+    return best, iterations, Outcome.CONVERGED if best_gap <= tolerance else shortfall
 
 
 def _remembering_norms() -> Callable[[ConvexProgram, np.ndarray], np.ndarray]:

@@ -27,6 +27,7 @@ PAPER_RATES = {
 OTHER_RATE = 0.05  # images and tables; our choice, the paper's "Butterfly" rate
 # The paper's eigenvalue runs take every second pixel of an image, then every second of those.
 IMAGE_STRIDE = 4
+LUMA = (0.299, 0.587, 0.114)  # shares of red, green and blue in grey (ITU-R BT.601)
 MSDL_SCALES = (1.0, 2.0, 4.0, 8.0)
 
 
@@ -107,15 +108,12 @@ def _standardised(columns: np.ndarray) -> np.ndarray:
 
 def _pixels(path: Path, stride: int) -> tuple[np.ndarray, np.ndarray]:
     """Coordinates (x, y) in [0, 1) and intensities in [0, 1] of every ``stride``-th pixel in both directions."""
-    from PIL import Image, UnidentifiedImageError
+    from ..imaging.images import load
 
     if stride < 1:
         raise ValueError(f"stride must be at least 1; got {stride!r}")
-    try:
-        with Image.open(path) as image:
-            grey = np.asarray(image.convert("L"), np.float32) / 255
-    except UnidentifiedImageError:
-        raise ValueError(f"{path} is neither an image nor a .csv or .npz table") from None
+    picture = load(path)
+    grey = picture.pixels @ LUMA if picture.is_colour else picture.pixels
     rows, columns = (np.arange(0, size, stride) / size for size in grey.shape)
     x, y = np.meshgrid(columns, rows)
     return np.stack([x.ravel(), y.ravel()], axis=1), grey[::stride, ::stride].reshape(-1, 1)

@@ -64,7 +64,8 @@ def find_ends(
 ) -> Ends | None:
     """The ``num`` smallest and largest eigenpairs, fewer where they did not converge; ``only_high``: the largest.
 
-    None if more than ``max_copies`` copies of repeated eigenvalues would have to be looked for.
+    None if more than ``max_copies`` copies of repeated eigenvalues would have to be looked for. FloatingPointError if
+    the operator is not finite.
     """
     shift = _half_norm(operator)
 
@@ -117,10 +118,19 @@ def _half_norm(operator: Operator) -> float:
     v, norm = np.random.default_rng(0).standard_normal(operator.size), 0.0
     for _ in range(3):  # roughly is enough
         v = operator(v / np.linalg.norm(v))
+        check_finite(v)
         norm = max(norm, float(np.linalg.norm(v)))
-        if not 0 < norm < np.inf:
+        if norm == 0:
             return 1.0
     return norm / 2
+
+
+def check_finite(entries: np.ndarray) -> None:
+    """FloatingPointError if H, or a product with it, is not finite: LAPACK and ARPACK would fail on it."""
+    if not np.isfinite(entries).all():
+        raise FloatingPointError(
+            "the Hessian is not finite, and its eigenvalues are NaN; look at the loss and at params"
+        )
 
 
 def _start_vector(size: int, vectors: np.ndarray | None) -> np.ndarray:

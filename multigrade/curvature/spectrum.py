@@ -12,7 +12,7 @@ import jax
 import numpy as np
 from jax.tree_util import Partial
 
-from .lanczos import Ends, Pairs, find_ends
+from .lanczos import Ends, Pairs, check_finite, find_ends
 from .products import HessianOperator, Loss, as_pytree, dense_hessian, num_parameters
 
 # Up to here a dense Hessian and eigh take less time than Lanczos, and see every copy of a repeated eigenvalue.
@@ -147,7 +147,15 @@ def _check(params, num, tolerance, max_restarts):
         raise ValueError(f"max_restarts must be at least 1; got {max_restarts!r}")
 
 
-def _extreme(loss, params, num, *, only_high=False, tolerance, start, num_lanczos, max_restarts):
+def _extreme(loss, params, num, **options) -> ExtremeEigenvalues:
+    try:
+        return _extreme_finite(loss, params, num, **options)
+    except FloatingPointError as error:
+        none, vectors = np.full(num, np.nan), np.zeros((0, num_parameters(params)))
+        return ExtremeEigenvalues(none, none, none, none, False, str(error), 0, vectors)
+
+
+def _extreme_finite(loss, params, num, *, only_high=False, tolerance, start, num_lanczos, max_restarts):
     size = num_parameters(params)
     if size <= max(DENSE_SIZE, 8 * num):
         return _extreme_dense(loss, params, num)
@@ -189,7 +197,9 @@ def _sentence(num_missing, num_asked, tolerance, num_products) -> str:
 
 
 def _extreme_dense(loss, params, num) -> ExtremeEigenvalues:
-    values = np.linalg.eigvalsh(dense_hessian(loss, params))
+    hessian = dense_hessian(loss, params)
+    check_finite(hessian)
+    values = np.linalg.eigvalsh(hessian)
     sentence = f"all {len(values)} eigenvalues were computed from the dense Hessian"
     # LAPACK is backward stable: its residuals are rounding, far below any tolerance worth asking for.
     zero, none = np.zeros(num), np.zeros((0, len(values)))

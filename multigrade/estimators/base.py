@@ -4,13 +4,18 @@ A regressor standardises inputs and targets, describes a structure, and calls ``
 in an underscore.
 """
 
+import dataclasses
+import math
 import numbers
 import os
+import warnings
+from contextlib import ExitStack
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, _fit_context
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -22,11 +27,12 @@ from ..model import MultiGrade, model_from_arrays, model_to_arrays
 from ..networks import ACTIVATIONS
 from ..training import OPTIMISERS, Never, NoImprovement, fit_grades, warmup_cosine
 from ..training.optimisers import default_rate
-from ..training.record import RunRecord, records_from_arrays, records_to_arrays
+from ..training.record import Outcome, RunRecord, records_from_arrays, records_to_arrays
 
 FULL_BATCH_ROWS = 4096  # up to here batch_size="auto" takes all rows in every step
 RECORDS_PER_GRADE = 100
-# Rows are padded to one of few sizes (weight 0), so that folds of a cross-validation share a compiled program.
+# Rows are padded to one of few sizes (weight 0), so that folds of a cross-validation share a compiled program; not
+# those that random batches are drawn from.
 ROW_SIZES = (64, 128, 256, 512)
 
 
@@ -68,6 +74,7 @@ class GradedRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
     # Learned.
     model_: MultiGrade
     records_: tuple[RunRecord, ...]
+    certificates_: tuple  # of the grades that solver="convex" solved
     x_mean_: np.ndarray
     x_scale_: np.ndarray
     y_mean_: np.ndarray
@@ -89,25 +96,39 @@ class GradedRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
     def fit(self, X, y, sample_weight=None, *, observers=(), checkpoint=None):
         """Fit to X (n_samples, n_features) and y (n_samples,) or (n_samples, n_outputs).
 
-        ``observers`` look at the run (see ``multigrade.training.observers``); ``checkpoint`` is a file from which an
-        interrupted fit continues.
+        ``observers`` look at the run (see ``multigrade.training.observers``); the loss is recorded more often where
+        their periods ask for it. ``checkpoint`` is a file from which an interrupted fit continues; ``random_state``
+        must then be an integer. A fit that diverges ends with a ``ConvergenceWarning``.
         """
         continuing = getattr(self, "warm_start", False) and hasattr(self, "model_")
         X, y = validate_data(
             self, X, y, multi_output=True, y_numeric=True, dtype=np.float64, reset=not continuing, ensure_min_samples=1
         )
-        weights = _check_sample_weight(sample_weight, X, ensure_non_negative=True, allow_all_zero_weights=False)
+        weights = _check_sample_weight(sample_weight, X, ensure_non_negative=True)
         y = np.asarray(y, np.float64)
         targets, self._y_is_flat = y.reshape(len(y), -1), y.ndim == 1
         if not continuing:
+            if checkpoint is not None and not isinstance(self.random_state, numbers.Integral):
+                raise ValueError(f"random_state must be an integer with a checkpoint; got {self.random_state!r}")
             self._seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         rows, held_out = self._split(X, targets, weights)
+        rows = _with_weight(*rows)
+        if not len(rows[0]):
+            raise ValueError("sample_weight must be positive for one training row at least; all are zero")
         full_batch = self.batch_size is None or (self.batch_size == "auto" and len(rows[0]) <= FULL_BATCH_ROWS)
         if full_batch:
             rows = _merged(*rows)
         if not continuing:
             self._standardise(*rows)
-        return self._fit_grades(rows, held_out, full_batch, continuing, observers, checkpoint)
+        self._fit_grades(rows, held_out, full_batch, continuing, observers, checkpoint)
+        last = self.records_[-1]
+        if last.outcome is Outcome.DIVERGED:
+            warnings.warn(
+                f"grade {self.n_grades_} {last.outcome}: {last.sentence}, or solver='gd' with learning_rate='auto'",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        return self
 
     def _split(self, X, targets, weights):
         if not self.early_stopping:
@@ -129,43 +150,53 @@ class GradedRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
             setattr(self, f"{name}_mean_", mean)
             setattr(self, f"{name}_scale_", scale)
 
-    def _fit_grades(self, rows, held_out, full_batch, continuing, observers, checkpoint):
+    def _fit_grades(self, rows, held_out, full_batch, continuing, observers, checkpoint) -> None:
         structure = self._structure(rows[0].shape[1], rows[1].shape[1])
-        model = self.model_ if continuing else MultiGrade()
-        if len(structure) < len(model.grades):
-            raise ValueError(
-                f"n_grades must be at least the number already fitted ({len(model.grades)}) with warm_start=True; "
-                f"got {len(structure)}"
-            )
-        x, targets, weights = _padded(*self._scaled(rows))
-        record_every = max(self.max_iter // RECORDS_PER_GRADE, 1)
-        rate, steering = self._rate(record_every)
+        model, records, certificates = self._so_far(continuing, len(structure))
+        x, targets, weights = self._network_rows(rows, is_padded=full_batch)
+        period = max(self.max_iter // RECORDS_PER_GRADE, 1)
+        record_every = math.gcd(period, *(o.every for o in observers if o.every is not None))
+        patience = self.n_iter_no_change * (period // record_every)
+        rate, steering = self._rate(5 * period)
         scheduled = self.solver in ("adam", "muon", "momentum") and not callable(rate)
-        fit = fit_grades(
-            structure,
-            x,
-            targets,
-            sample_weight=weights,
-            validation=_padded(*self._scaled(held_out)) if held_out else None,
-            num_steps=self.max_iter,
-            optimiser=self.solver,
-            learning_rate=warmup_cosine(rate, self.max_iter) if scheduled else rate,
-            batch_size=None if full_batch else 1024 if self.batch_size == "auto" else self.batch_size,
-            decay=self.alpha,
-            residual_scaling=getattr(self, "residual_scaling", False),
-            record_every=record_every,
-            stopping=NoImprovement(self.n_iter_no_change, self.tol) if self.early_stopping else Never(),
-            keep="best" if self.early_stopping else "last",
-            observers=(*_progress(self.verbose, len(structure)), *steering, *observers),
-            seed=self._seed,
-            model=model,
-            records=self.records_ if continuing else (),
-            checkpoint=checkpoint,
-        )
-        self.model_, self.records_ = fit.model, fit.records
-        return self
+        with ExitStack() as views:
+            progress = map(views.enter_context, _progress(self.verbose, len(structure)))
+            fit = fit_grades(
+                structure,
+                x,
+                targets,
+                sample_weight=weights,
+                validation=self._network_rows(held_out, is_padded=True) if held_out else None,
+                num_steps=int(self.max_iter),
+                optimiser=self.solver,
+                learning_rate=warmup_cosine(rate, self.max_iter) if scheduled else rate,
+                batch_size=None if full_batch else 1024 if self.batch_size == "auto" else self.batch_size,
+                decay=self.alpha,
+                residual_scaling=getattr(self, "residual_scaling", False),
+                record_every=record_every,
+                stopping=NoImprovement(patience, self.tol) if self.early_stopping else Never(),
+                keep="best" if self.early_stopping else "last",
+                observers=(*progress, *steering, *observers),
+                seed=self._seed,
+                model=model,
+                records=records,
+                checkpoint=checkpoint,
+            )
+        self.model_, self.records_, self.certificates_ = fit.model, fit.records, certificates
 
-    def _rate(self, record_every: int) -> tuple:
+    def _so_far(self, continuing: bool, num_grades: int) -> tuple[MultiGrade, tuple, tuple]:
+        """Model, records and certificates that the fit adds to. A last grade that diverged is fitted again."""
+        if not continuing:
+            return MultiGrade(), (), ()
+        num_kept = len(self.records_) - (self.records_[-1].outcome is Outcome.DIVERGED)
+        if num_grades < num_kept:
+            raise ValueError(
+                f"n_grades must be at least the number already fitted ({num_kept}) with warm_start=True; "
+                f"got {num_grades}"
+            )
+        return MultiGrade(self.model_.grades[:num_kept]), self.records_[:num_kept], self.certificates_
+
+    def _rate(self, every: int) -> tuple:
         """The learning rate, and the observer that keeps it safe if it is "auto"."""
         if self.learning_rate != "auto":
             return default_rate(self.solver) if self.learning_rate is None else self.learning_rate, ()
@@ -173,11 +204,17 @@ class GradedRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
             raise ValueError(f"learning_rate='auto' needs solver='gd'; got solver={self.solver!r}")
         from ..curvature import SafeRate
 
-        return default_rate("gd"), (SafeRate(every=5 * record_every),)
+        return default_rate("gd"), (SafeRate(every=every),)
 
     def _scaled(self, rows):
         X, targets, weights = rows
         return (X - self.x_mean_) / self.x_scale_, (targets - self.y_mean_) / self.y_scale_, weights
+
+    def _network_rows(self, rows, *, is_padded: bool):
+        """Standardised rows; the weights times a power of two, which rounds nothing and keeps float32 in its range."""
+        x, targets, weights = self._scaled(rows)
+        weights = np.ldexp(weights, 1 - np.frexp(np.max(weights))[1])  # the largest is in [1, 2)
+        return tuple(_pad_rows(part) if is_padded else part for part in (x, targets, weights))
 
     def predict(self, X):
         """The sum of all grades at X: (n_samples,) or (n_samples, n_outputs), as y was."""
@@ -205,22 +242,21 @@ class GradedRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
 
     @property
     def loss_curve_(self) -> np.ndarray:
-        """Training loss at the recorded steps of all grades, half a mean square of the standardised targets."""
+        """Training loss at the recorded steps of all grades: half the mean square of what is left of the standardised
+        targets, plus the penalty ``alpha`` on the weights of the grade.
+        """
         return np.concatenate([record.train_loss for record in self.records_])
 
     @property
     def validation_curve_(self) -> np.ndarray | None:
-        """The same for the validation rows; None without ``early_stopping``."""
+        """The same for the validation rows, without the penalty; None without ``early_stopping``."""
         curves = [record.validation_loss for record in self.records_ if record.validation_loss is not None]
         return np.concatenate(curves) if curves else None
 
     def save(self, path: str | os.PathLike) -> None:
         """Write the fitted estimator as data (safetensors and JSON); ``load_estimator`` reads it."""
         check_is_fitted(self, "model_")
-        parameters = self.get_params()
-        for name, value in parameters.items():
-            if not isinstance(value, (str, int, float, bool, list, tuple, type(None))) or hasattr(value, "_fields"):
-                raise ValueError(f"only plain values can be saved; {name} is {value!r}")
+        parameters = {name: _plain(name, value) for name, value in self.get_params().items()}
         arrays, networks = model_to_arrays(self.model_)
         arrays |= {name: getattr(self, name) for name in _SCALES}
         of_records, ends = records_to_arrays(self.records_)
@@ -230,6 +266,7 @@ class GradedRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
             "parameters": parameters,
             "model": networks,
             "records": ends,
+            "certificates": [{**dataclasses.asdict(c), "outcome": c.outcome.name} for c in self.certificates_],
             "features": self.n_features_in_,
             "feature_names": list(getattr(self, "feature_names_in_", [])),
             "y_is_flat": self._y_is_flat,
@@ -261,6 +298,7 @@ def load_estimator(path: str | os.PathLike) -> GradedRegressor:
     for name in _SCALES:
         setattr(estimator, name, arrays[name])
     estimator.records_ = records_from_arrays(arrays, description["records"])
+    estimator.certificates_ = tuple(_certificate(fields) for fields in description.get("certificates", ()))
     estimator.n_features_in_ = description["features"]
     if description["feature_names"]:
         estimator.feature_names_in_ = np.array(description["feature_names"], dtype=object)
@@ -269,15 +307,36 @@ def load_estimator(path: str | os.PathLike) -> GradedRegressor:
     return estimator
 
 
+def _plain(name: str, value):
+    """A parameter as JSON holds it: NumPy's numbers and arrays as Python's numbers and lists."""
+    if isinstance(value, (np.generic, np.ndarray)):
+        value = value.tolist()
+    if isinstance(value, (list, tuple)) and not hasattr(value, "_fields"):
+        return [_plain(name, part) for part in value]
+    if not isinstance(value, (str, int, float, bool, type(None))):
+        raise ValueError(f"only plain values can be saved; {name} is {value!r}")
+    return value
+
+
+def _certificate(fields: dict):
+    from ..convex import Certificate, Outcome
+
+    return Certificate(**{**fields, "outcome": Outcome[fields["outcome"]]})
+
+
+def _with_weight(X, targets, weights):
+    is_used = weights > 0
+    return X[is_used], targets[is_used], weights[is_used]
+
+
 def _merged(X, targets, weights):
-    """Equal rows as one row with the sum of their weights, in sorted order; rows of weight 0 are dropped.
+    """Equal rows as one row with the sum of their weights, in sorted order.
 
     The objective is the same, and a fit then depends neither on the order of the rows nor on whether a row is
     repeated or weighted, to the last bit.
     """
-    table = np.hstack([X, targets])[weights > 0]
-    rows, inverse = np.unique(table, axis=0, return_inverse=True)
-    summed = np.bincount(inverse.ravel(), weights[weights > 0], minlength=len(rows))
+    rows, inverse = np.unique(np.hstack([X, targets]), axis=0, return_inverse=True)
+    summed = np.bincount(inverse.ravel(), weights, minlength=len(rows))
     return rows[:, : X.shape[1]], rows[:, X.shape[1] :], summed
 
 
@@ -286,10 +345,6 @@ def _pad_rows(array: np.ndarray) -> np.ndarray:
     num_rows = len(array)
     size = next((s for s in ROW_SIZES if num_rows <= s), -(-num_rows // ROW_SIZES[-1]) * ROW_SIZES[-1])
     return np.pad(array, [(0, size - num_rows)] + [(0, 0)] * (array.ndim - 1))
-
-
-def _padded(X, targets, weights):
-    return _pad_rows(X), _pad_rows(targets), _pad_rows(weights)
 
 
 def _progress(verbose, num_grades: int) -> tuple:

@@ -12,7 +12,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from .. import structures
 from ..model import Grade, MultiGrade
-from ..networks import MultiScaleNetwork, Network
+from ..networks import ACTIVATIONS, MultiScaleNetwork, Network
 from ..training import OPTIMISERS
 from ..training.record import RunRecord
 from .base import GradedRegressor
@@ -32,7 +32,7 @@ class MultiGradeRegressor(GradedRegressor):
     solver : str
         gd, momentum, adam, muon or lbfgs; or convex, which solves every grade as a two-layer ReLU network of the best
         width to its global optimum (``certificates_`` proves it). hidden_layer_sizes, activation, learning_rate,
-        max_iter and batch_size then play no part.
+        max_iter, batch_size and residual_scaling then play no part, nor do the observers and checkpoint of ``fit``.
     learning_rate : float, "auto", schedule or None
         A number (the peak of a warm-up and cosine schedule for adam, muon and momentum; constant for gd), an optax
         schedule, "auto" (gd: the largest rate that the spectrum of the Hessian calls safe, looked at again as the
@@ -53,9 +53,10 @@ class MultiGradeRegressor(GradedRegressor):
     validation_fraction, n_iter_no_change, tol : float, int, float
         See ``early_stopping``.
     warm_start : bool
-        A further ``fit`` with a larger ``n_grades`` adds grades to those fitted before.
+        A further ``fit`` with a larger ``n_grades`` adds grades to those fitted before; a last one that diverged is
+        fitted again.
     random_state : int, RandomState or None
-        Draws the initial weights and the batches.
+        Draws the initial weights and the batches. An integer for a fit with a checkpoint.
     verbose : int
         Above 0, show the live view.
     """
@@ -119,26 +120,22 @@ class MultiGradeRegressor(GradedRegressor):
             n_inputs, [_widths(layers) for layers in per_grade], n_outputs, activation=self.activation
         )
 
-    def _fit_grades(self, rows, held_out, full_batch, continuing, observers, checkpoint):
+    def _fit_grades(self, rows, held_out, full_batch, continuing, observers, checkpoint) -> None:
         if self.solver != "convex":
             return super()._fit_grades(rows, held_out, full_batch, continuing, observers, checkpoint)
         if self.early_stopping:
             raise ValueError("early_stopping must be False with solver='convex': a grade is solved, not trained")
         if not self.alpha > 0:
             raise ValueError(f"alpha must be positive with solver='convex'; got {self.alpha!r}")
-        model = self.model_ if continuing else MultiGrade()
-        if self.n_grades < len(model.grades):
-            raise ValueError(f"n_grades must be at least the number already fitted ({len(model.grades)})")
-        return self._solve_grades(rows, model, continuing)
+        self._solve_grades(rows, *self._so_far(continuing, self.n_grades))
 
-    def _solve_grades(self, rows, model: MultiGrade, continuing: bool):
+    def _solve_grades(self, rows, model: MultiGrade, records: tuple, certificates: tuple) -> None:
         from ..convex import fit_convex_grades
 
         x, targets, weights = self._scaled(rows)
         residual = targets - (np.asarray(model(jnp.asarray(x, jnp.float32)), np.float64) if model.grades else 0)
         features = np.asarray(model.features(jnp.asarray(x, jnp.float32)), np.float64)
         total = float(np.sum(weights))
-        records, certificates = (self.records_, self.certificates_) if continuing else ((), ())
         if self.n_grades > len(model.grades):
             fit = fit_convex_grades(
                 features,
@@ -162,7 +159,6 @@ class MultiGradeRegressor(GradedRegressor):
                 records = (*records, RunRecord(columns, sentence=str(certificate), num_steps=certificate.iterations))
                 certificates = (*certificates, certificate)
         self.model_, self.records_, self.certificates_ = model, records, certificates
-        return self
 
 
 class SingleGradeRegressor(GradedRegressor):
@@ -213,12 +209,14 @@ class SingleGradeRegressor(GradedRegressor):
 class MultiScaleRegressor(GradedRegressor):
     """Multi-scale deep learning (MSDL): sub-networks on the input times each of ``scales``, outputs summed.
 
-    ``hidden_layer_sizes`` are the widths of each sub-network; other parameters as in ``MultiGradeRegressor``.
+    ``hidden_layer_sizes`` are the widths of each sub-network, ``activation`` is one name; other parameters as in
+    ``MultiGradeRegressor``.
     """
 
     _parameter_constraints: dict = {  # noqa: RUF012
         **GradedRegressor._parameter_constraints,
         "hidden_layer_sizes": ["array-like"],
+        "activation": [StrOptions(set(ACTIVATIONS))],
         "scales": ["array-like"],
     }
 

@@ -7,15 +7,18 @@ then does a resumed fit end with the same bits as an uninterrupted one.
 import dataclasses
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
+from types import CodeType
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
 from ..files import read_arrays, write_arrays
-from ..model import MultiGrade, model_from_arrays, model_to_arrays
+from ..model import MultiGrade, grades_from_arrays, grades_to_arrays
+from ..networks import AnyNetwork
 from ..version import __version__
 from .record import RunRecord, arrays_under, records_from_arrays, records_to_arrays
 
@@ -39,23 +42,24 @@ class Checkpoint:
 
     def save(self, model: MultiGrade, records: tuple[RunRecord, ...], auxiliary, running: Arrays | None) -> None:
         """``auxiliary`` is what the last finished grade hands to the next: an array, or () for nothing."""
-        arrays, description = model_to_arrays(model)
-        arrays = {f"model/{name}": array for name, array in arrays.items()}
+        arrays = {f"model/{name}": array for name, array in grades_to_arrays(model.grades).items()}
         of_records, ends = records_to_arrays(records)
         arrays |= of_records
         arrays |= {f"running/{name}": array for name, array in (running or {}).items()}
         arrays |= {f"auxiliary/{i}": np.asarray(leaf) for i, leaf in enumerate(jax.tree.leaves(auxiliary))}
-        header = {"settings": self.settings, "jax": jax.__version__, "model": description, "records": ends}
+        networks = [describe(grade.network) for grade in model.grades]
+        header = {"settings": self.settings, "jax": jax.__version__, "model": networks, "records": ends}
         write_arrays(self.path, "checkpoint", arrays, header)
 
-    def load(self) -> "Saved | None":
-        """What was saved, or None if nothing was; ValueError if it is damaged or belongs to another fit."""
+    def load(self, structure: Sequence[AnyNetwork]) -> "Saved | None":
+        """What was saved of this structure, or None if nothing was; ValueError if it is damaged or of another fit."""
         if not self.path.exists():
             return None
         arrays, header, version = read_arrays(self.path, "checkpoint")
         self._refuse(header, version)
         records = records_from_arrays(arrays, header["records"])
-        model = model_from_arrays(arrays_under(arrays, "model/"), header["model"])
+        networks = structure[: len(header["model"])]
+        model = MultiGrade(grades_from_arrays(arrays_under(arrays, "model/"), networks))
         auxiliary = arrays.get("auxiliary/0", ())
         return Saved(model, records, auxiliary, arrays_under(arrays, "running/") or None)
 
@@ -85,13 +89,36 @@ def fingerprint(*arrays) -> str:
     return digest.hexdigest()
 
 
-def describe(value) -> str:
-    """A setting as text that is the same in another process: never an address."""
-    if dataclasses.is_dataclass(value) or isinstance(value, (str, int, float, bool, type(None), dict)):
+def describe(value, within: tuple = ()) -> str:
+    """A setting as text that is the same in another process: never an address.
+
+    A function is described by its name, its constants, its defaults and what it closes over: two schedules of one
+    factory differ in nothing else. ``within`` are the values that this one is part of.
+    """
+    if any(value is outer for outer in within):
+        return "..."  # a function may close over itself
+
+    def part(inner) -> str:
+        return describe(inner, (*within, value))
+
+    if isinstance(value, type) or value is None or isinstance(value, (str, int, float, np.generic)):
         return repr(value)
+    if dataclasses.is_dataclass(value):
+        fields = ", ".join(f"{f.name}={part(getattr(value, f.name))}" for f in dataclasses.fields(value))
+        return f"{type(value).__qualname__}({fields})"
+    if isinstance(value, (np.ndarray, jax.Array)):
+        return part(value.tolist()) if value.size == 1 else fingerprint(value)
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key!r}: {part(inner)}" for key, inner in value.items()) + "}"
     if isinstance(value, (tuple, list)):
-        return "(" + ", ".join(describe(v) for v in value) + ")"
-    if isinstance(value, jax.tree_util.Partial):
-        leaves = [np.asarray(leaf).tolist() for leaf in jax.tree.leaves(value)]
-        return f"{describe(value.func)}{leaves}"
-    return f"{getattr(value, '__module__', '?')}.{getattr(value, '__qualname__', type(value).__qualname__)}"
+        return "(" + ", ".join(map(part, value)) + ")"
+    if isinstance(value, frozenset):
+        return "{" + ", ".join(sorted(map(part, value))) + "}"
+    if isinstance(value, partial):
+        return f"{part(value.func)}{part(value.args)}{part(value.keywords)}"
+    if isinstance(value, CodeType):
+        return part(value.co_consts)
+    name = f"{getattr(value, '__module__', '?')}.{getattr(value, '__qualname__', type(value).__qualname__)}"
+    inside = [getattr(value, key, None) for key in ("__code__", "__defaults__", "__kwdefaults__", "__wrapped__")]
+    inside += [cell.cell_contents for cell in getattr(value, "__closure__", None) or ()]
+    return name + "".join(map(part, (inner for inner in inside if inner is not None)))

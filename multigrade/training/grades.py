@@ -12,22 +12,25 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from itertools import pairwise
+from numbers import Integral
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 from jax.tree_util import Partial
 
 from ..model import Grade, MultiGrade, apply_grade
-from ..networks import AnyNetwork, Layer
+from ..networks import AnyNetwork, Layer, Network
 from ..objectives import LeastSquares, Rows
 from ..sampling import FullBatch, RandomRows
 from ..structures import Structure
 from .checkpoint import Checkpoint, describe, fingerprint
 from .devices import Spread, spread_over
-from .loop import minimise
+from .loop import Run, minimise
 from .observers import Observer
 from .record import Outcome, RunRecord
 from .stopping import Never
@@ -35,7 +38,7 @@ from .stopping import Never
 
 @dataclasses.dataclass(frozen=True)
 class Fit:
-    """A model and the record of each of its grades."""
+    """A model and the record of each of its grades; ``outcome`` is how the last of them ended."""
 
     model: MultiGrade
     records: tuple[RunRecord, ...]
@@ -55,8 +58,9 @@ class Task(Protocol):
 class GradeProblem(NamedTuple):
     """What ``minimise`` needs for one grade, and the scale epsilon_l of its output.
 
-    ``loss_unit`` turns recorded losses into the units of the whole problem. ``sampler``, if there is one, draws what a
-    step sees. ``start`` and ``finish`` are applied to the initial and to the trained parameters.
+    ``loss_unit`` turns recorded losses into the units of the whole problem. ``validation_objective`` is what judges
+    the validation data, if it is not the objective. ``sampler``, if there is one, draws what a step sees. ``start`` and
+    ``finish`` are applied to the initial and to the trained parameters.
     """
 
     objective: Any
@@ -65,6 +69,7 @@ class GradeProblem(NamedTuple):
     loss_unit: Array | float = 1.0
     auxiliary: Any = None
     validation: Any = None
+    validation_objective: Any = None
     metrics: Mapping[str, Callable] | None = None
     sampler: Any = None
     start: Callable = lambda params: params
@@ -97,7 +102,9 @@ def absorb_moments(mean: Array, deviation: Array) -> Callable:
 
 
 def zero_output(params):
-    """``start`` of a grade that adds nothing at first: its output layer is 0."""
+    """``start`` of a grade that adds nothing at first: its output layer, the last one of a plain network, is 0."""
+    if not all(isinstance(layer, Layer) for layer in params):
+        raise ValueError("a grade that starts from zero output must be a plain Network; got parameters of another kind")
     return (*params[:-1], jax.tree.map(jnp.zeros_like, params[-1]))
 
 
@@ -122,14 +129,15 @@ def train_grades(
     what the first, the first two, ... grades leave over: True makes this one the last.
 
     ``task`` must be what ``model`` leaves over. Without ``seed_per_grade`` all grades draw the same numbers, as in the
-    paper's image runs. A grade that diverges or meets the time limit is the last one.
+    paper's image runs. A grade that diverges or meets the time limit is the last one. One that the time limit cuts off
+    while its loss is above what the grades before it left over is left out, with its record. The checkpoint has what
+    was cut off, and a further call continues it.
     """
     started = time.perf_counter()
-    steps = (num_steps,) * len(structure) if isinstance(num_steps, int) else tuple(num_steps)
-    _validate_plan(structure, steps, model, time_limit)
+    steps = _checked_plan(structure, num_steps, learning_rate, model, time_limit)
     records, running, auxiliary = tuple(records), None, ()
     tasks = []
-    if checkpoint is not None and (saved := checkpoint.load()):
+    if checkpoint is not None and (saved := checkpoint.load(structure)):
         for grade in saved.model.grades[len(model.grades) :]:
             task = task.after(grade, saved.auxiliary)
             tasks.append(task)
@@ -138,6 +146,9 @@ def train_grades(
         if records and records[-1].outcome in (Outcome.DIVERGED, Outcome.TIME_LIMIT):
             break
         if tasks and enough(tasks):
+            break
+        time_left = None if time_limit is None else time_limit - (time.perf_counter() - started)
+        if model.grades and time_left is not None and time_left <= 0:
             break
         network = structure[index]
         key = jax.random.key(seed)
@@ -150,9 +161,10 @@ def train_grades(
             problem.data,
             auxiliary=problem.auxiliary,
             validation=problem.validation,
+            validation_objective=problem.validation_objective,
             metrics=problem.metrics,
             num_steps=steps[index],
-            time_limit=None if time_limit is None else max(time_limit - (time.perf_counter() - started), 1e-3),
+            time_limit=time_left and max(time_left, 1e-3),
             resume=running,
             save=checkpoint and partial(checkpoint.save, model, records, auxiliary),
             save_every=checkpoint.every if checkpoint else 0.0,
@@ -163,26 +175,50 @@ def train_grades(
             **sampler,
             **options,
         )
+        is_cut_off = run.record.outcome is Outcome.TIME_LIMIT
+        if is_cut_off and model.grades and _is_worse_than_nothing(problem, run):
+            break
         grade = Grade(network, problem.finish(run.params), problem.scale)
         model, records = model.add(grade), (*records, run.record)
         auxiliary, running = run.auxiliary, None
         task = task.after(grade, auxiliary)
         tasks.append(task)
-        if checkpoint is not None:
+        if checkpoint is not None and not is_cut_off:
             checkpoint.save(model, records, auxiliary, None)
     return Fit(model, records)
 
 
-def _validate_plan(structure, steps, model: MultiGrade, time_limit) -> None:
+def _is_worse_than_nothing(problem: GradeProblem, run: Run) -> bool:
+    """Whether the loss is above that of parameters 0, whose output is 0."""
+    nothing = jax.tree.map(jnp.zeros_like, run.params)
+    loss, left_over = (problem.objective(p, run.auxiliary, problem.data)[0] for p in (run.params, nothing))
+    return bool(loss > left_over)
+
+
+def _checked_plan(structure, num_steps, learning_rate, model: MultiGrade, time_limit) -> tuple[int, ...]:
+    """The number of steps of each grade; ValueError if these arguments do not make a plan."""
+    if not isinstance(structure, Sequence) or not all(isinstance(network, AnyNetwork) for network in structure):
+        raise ValueError(f"structure must be a sequence of networks; got {structure!r}")
     if not structure:
         raise ValueError("structure must have at least one grade; got none")
-    if len(steps) != len(structure):
-        raise ValueError(f"num_steps must be one number or one per grade ({len(structure)}); got {steps!r}")
+    outputs = [network.widths[-1] for network in structure]
+    if len(set(outputs)) > 1:
+        raise ValueError(f"the grades of structure must have equally many outputs; got {outputs}")
+    for number, (before, network) in enumerate(pairwise(structure), 2):
+        inputs, features = network.widths[0], getattr(before, "num_features", network.widths[0])
+        if inputs != features:
+            raise ValueError(f"grade {number} must read the {features} features of the one before; got {inputs} inputs")
+    steps = (num_steps,) * len(structure) if np.ndim(num_steps) == 0 else tuple(num_steps)
+    if len(steps) != len(structure) or not all(isinstance(count, Integral) for count in steps):
+        raise ValueError(f"num_steps must be one integer or one per grade ({len(structure)}); got {num_steps!r}")
+    if isinstance(learning_rate, tuple) and len(learning_rate) != len(structure):
+        raise ValueError(f"learning_rate must be one or one per grade ({len(structure)}); got {len(learning_rate)}")
     if tuple(grade.network for grade in model.grades) != tuple(structure[: len(model.grades)]):
         widths = [grade.network.widths for grade in model.grades]
         raise ValueError(f"the grades of model must be the first grades of structure; got grades of widths {widths}")
     if time_limit is not None and not time_limit > 0:
         raise ValueError(f"time_limit must be a positive number of seconds; got {time_limit!r}")
+    return tuple(int(count) for count in steps)
 
 
 # ---- least squares ---------------------------------------------------------------------------------------------
@@ -226,13 +262,17 @@ class _Regression:
             name: Partial(_metric, Partial(metric), network, scale, left, self.targets)
             for name, metric in self.metrics.items()
         }
-        objective = LeastSquares(network, self.decay)
+        # Decay is for training; how well a model does is its error alone.
+        objective, error = LeastSquares(network, self.decay), LeastSquares(network)
+        if self.spread:
+            objective, error = self.spread.objective(objective), self.spread.objective(error)
         return GradeProblem(
-            self.spread.objective(objective) if self.spread else objective,
+            objective,
             Rows(left.features, left.residual / scale, left.weights),
             scale,
             scale**2,
             validation=Rows(held.features, held.residual / scale, held.weights) if held else None,
+            validation_objective=error,
             metrics=metrics,
             start=start,
             finish=finish,
@@ -273,20 +313,23 @@ def fit_grades(
 ) -> Fit:
     """Fit the grades of ``structure`` one after the other to targets (N, s) at inputs (N, d), by least squares.
 
-    ``num_steps`` is per grade. ``validation`` is (inputs, targets) or (inputs, targets, weights). With
-    ``residual_scaling``, epsilon_l is the root mean square of the residual and the network learns e_l / epsilon_l
-    (losses are recorded in the units of the targets all the same); otherwise epsilon_l = 1. With
+    ``num_steps`` is per grade. ``validation`` is (inputs, targets) or (inputs, targets, weights); its loss is the error
+    without ``decay``. With ``residual_scaling``, epsilon_l is the root mean square of the residual and the network
+    learns e_l / epsilon_l (losses are recorded in the units of the targets all the same); otherwise epsilon_l = 1. With
     ``standardise_features`` the grades after the first see features of mean 0 and deviation 1 and start from zero
-    output; the shift and scale are absorbed into their weights afterwards. ``metrics`` are functions of (prediction
-    of all grades so far, targets) on the training data. A given ``model`` (with its ``records``) is continued: its
-    grades are kept as they are and must be the first ones of ``structure``. ``checkpoint`` is a file to resume from,
-    if it is there, and to write to every ``checkpoint_every`` seconds; it stays when the fit is done. ``devices`` is
-    how many devices of JAX to share the rows out over, or which; the result is that of one up to rounding.
+    output; the shift and scale are absorbed into their weights afterwards. ``metrics`` are functions of (prediction of
+    all grades so far, targets) on the training data. A given ``model`` (with its ``records``) is continued: its grades
+    are kept as they are and must be the first ones of ``structure``. ``checkpoint`` is a file to resume from, if it is
+    there, and to write to every ``checkpoint_every`` seconds; it stays when the fit is done. ``devices`` is how many
+    devices of JAX to share the rows out over, or which; the result is that of one up to rounding.
 
-    A grade that diverges or meets the time limit is the last one.
+    A grade that diverges or meets the time limit is the last one, as ``train_grades`` says.
     """
-    steps = (num_steps,) * len(structure) if isinstance(num_steps, int) else tuple(num_steps)
-    _validate_plan(structure, steps, model, time_limit)
+    steps = _checked_plan(structure, num_steps, learning_rate, model, time_limit)
+    if batch_size is not None and not (isinstance(batch_size, Integral) and batch_size >= 1):
+        raise ValueError(f"batch_size must be an integer of at least 1, or None for all rows; got {batch_size!r}")
+    if standardise_features and not all(isinstance(n, Network) and n.encoding is None for n in structure[1:]):
+        raise ValueError(f"standardise_features needs plain networks after the first grade; got {structure[1:]!r}")
     left = _checked_rows("inputs", "targets", structure, inputs, targets, sample_weight)
     names = ("validation inputs", "validation targets")
     held_out = _checked_rows(*names, structure, *(*validation, None)[:3]) if validation else None
@@ -328,7 +371,7 @@ def fit_grades(
         model=model,
         records=records,
         checkpoint=make_checkpoint(checkpoint, checkpoint_every, structure, steps, observers, {**settings, **options}),
-        sampler=RandomRows(batch_size, spread.num_rows if spread else None) if batch_size else FullBatch(),
+        sampler=FullBatch() if batch_size is None else RandomRows(batch_size, spread.num_rows if spread else None),
         observers=observers,
         **options,
     )
@@ -338,7 +381,7 @@ def make_checkpoint(path, every: float, structure, steps, observers, settings: M
     """A checkpoint at ``path`` that belongs to these settings; None without a path."""
     if path is None:
         return None
-    recording = tuple(o.name for o in observers if o.every is not None)  # a progress bar changes nothing
+    recording = [(o.name, o.every, o) for o in observers if o.every is not None]  # a progress bar changes nothing
     plan = {"structure": structure, "num_steps": steps, "observers": recording}
     return Checkpoint(Path(path), {name: describe(value) for name, value in {**plan, **settings}.items()}, every)
 

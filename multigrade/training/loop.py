@@ -29,6 +29,7 @@ MAX_ROWS = 256  # records per chunk, at most
 # At its default level 3 LLVM unrolls inner loops of up to 32 entries before it can vectorise them, which makes
 # elementwise work on layers of the paper's width five times slower on a CPU.
 COMPILER_OPTIONS = {"xla_backend_optimization_level": 2}
+LOSSES = ("train_loss", "validation_loss")
 
 
 class Moving(NamedTuple):
@@ -57,6 +58,7 @@ class Problem(NamedTuple):
     objective: Any
     data: Any
     validation: Any
+    validation_objective: Any  # None where it is ``objective``
     metrics: Mapping[str, Callable]
     sampler: Any
     stopping: Any
@@ -86,6 +88,7 @@ def minimise(
     sampler=FullBatch(),  # noqa: B008
     auxiliary=None,
     validation=None,
+    validation_objective=None,
     metrics: Mapping[str, Callable] | None = None,
     record_every: int = 100,
     stopping=Never(),  # noqa: B008
@@ -101,14 +104,14 @@ def minimise(
 ) -> Run:
     """Minimise ``objective(params, auxiliary, data)`` over params.
 
-    ``validation`` is data of the same form, ``metrics`` maps names to functions of params (jax.tree_util.Partial to
-    carry arrays). ``stopping`` watches the validation loss, or the training loss where there is none. ``keep`` is
-    "last", or "best" for the parameters with the lowest watched loss. ``time_limit`` is in seconds. ``save`` is given
-    the whole run as arrays every ``save_every`` seconds; given back as ``resume``, with all else equal, they continue
-    it to the bit. ``key`` draws the batches; ``grade`` is what observers are told. ``loss_unit`` multiplies the losses
-    of the record.
+    ``validation`` is data of the same form, judged by ``validation_objective`` (``objective`` if None), ``metrics``
+    maps names to functions of params (jax.tree_util.Partial to carry arrays). ``stopping`` watches the validation loss,
+    or the training loss where there is none. ``keep`` is "last", or "best" for the parameters with the lowest watched
+    loss. ``time_limit`` is in seconds from now. ``save`` is given the whole run as arrays every ``save_every`` seconds
+    and at the time limit; given back as ``resume``, with all else equal, they continue it to the bit. ``key`` draws
+    the batches; ``grade`` is what observers are told. ``loss_unit`` multiplies the losses of the record.
     """
-    _validate(num_steps, record_every, keep, observers)
+    _validate(num_steps, record_every, keep, observers, metrics or {})
     transformation = make_optimiser(optimiser)
     params = jax.tree.map(jnp.asarray, params)
     auxiliary = objective.init(params, data) if auxiliary is None else auxiliary
@@ -116,6 +119,7 @@ def minimise(
         objective,
         data,
         validation,
+        validation_objective,
         dict(metrics or {}),
         sampler,
         stopping,
@@ -135,7 +139,7 @@ def minimise(
     return host.run(beside(data, state), time_limit=time_limit, save=save, save_every=save_every)
 
 
-def _validate(num_steps, record_every, keep, observers) -> None:
+def _validate(num_steps, record_every, keep, observers, metrics) -> None:
     for name, value in (("num_steps", num_steps), ("record_every", record_every)):
         if value < 1:
             raise ValueError(f"{name} must be at least 1; got {value!r}")
@@ -147,6 +151,11 @@ def _validate(num_steps, record_every, keep, observers) -> None:
                 f"the period of observer {observer.name!r} must be a multiple of record_every = {record_every}; "
                 f"got {observer.every}"
             )
+    names = [observer.name for observer in observers if observer.every is not None]
+    if len(set(names)) < len(names):
+        raise ValueError(f"observers with a period must have different names; got {', '.join(names)}")
+    if taken := {"step", *LOSSES} & set(metrics):
+        raise ValueError(f"metrics must not be called step, {' or '.join(LOSSES)}; got {', '.join(sorted(taken))}")
 
 
 # ---- the compiled side -----------------------------------------------------------------------------------------
@@ -185,7 +194,8 @@ def _record(problem: Problem, state: State) -> tuple[State, Array]:
     train = problem.objective(params, auxiliary, problem.data)[0]
     losses = [train]
     if problem.validation is not None:
-        losses.append(problem.objective(params, auxiliary, problem.validation)[0])
+        judge = problem.objective if problem.validation_objective is None else problem.validation_objective
+        losses.append(judge(params, auxiliary, problem.validation)[0])
     watched = losses[-1]
     finite = state.finite & jnp.isfinite(train)
     stopping, stopped = problem.stopping.update(state.stopping, watched)
@@ -272,7 +282,7 @@ class _Host:
         self.problem, self.transformation, self.observers, self.grade = problem, transformation, observers, grade
         self.loss_unit = loss_unit
         self.num_steps, self.record_every = int(problem.num_steps), int(problem.record_every)
-        self.names = ["train_loss", *["validation_loss"][: problem.validation is not None], *problem.metrics]
+        self.names = [*LOSSES[: 1 + (problem.validation is not None)], *problem.metrics]
         self.steps = np.zeros(0, np.int32)
         self.rows = np.zeros((0, len(self.names)), np.float32)
         self.observed: dict[str, dict[str, np.ndarray]] = {}
@@ -280,8 +290,8 @@ class _Host:
         self.seconds = 0.0
 
     def run(self, state: State, *, time_limit: float | None, save, save_every: float) -> Run:
-        started = time.perf_counter() - self.seconds
-        saved = time.perf_counter()
+        before = self.seconds
+        started = saved = time.perf_counter()
         num_steps = 1
         while True:
             step = int(state.now.step)
@@ -292,7 +302,7 @@ class _Host:
             state, tables, count = _advance(self.transformation, self.problem, state, jnp.int32(asked))
             self._keep(*tables, int(count))
             now = time.perf_counter()
-            self.seconds = now - started
+            self.seconds = before + now - started
             num_steps = _next_num_steps(num_steps, asked, now - chunk_started)
             if not state.finite:
                 state = state._replace(now=_last_finite(self.transformation, self.problem, state.safe))
@@ -302,11 +312,12 @@ class _Host:
                 return self._end(state, Outcome.PLATEAU, self.problem.stopping.sentence)
             if step == self.num_steps:  # the last record, which no step follows
                 return self._end(state, Outcome.FINISHED, f"all {step} steps were taken")
-            if time_limit is not None and self.seconds > time_limit:
-                return self._end(state, Outcome.TIME_LIMIT, f"{time_limit:g} seconds passed")
-            if save is not None and now - saved >= save_every:
+            is_over = time_limit is not None and now - started > time_limit
+            if save is not None and (is_over or now - saved >= save_every):
                 save(self.to_arrays(state))
                 saved = time.perf_counter()
+            if is_over:
+                return self._end(state, Outcome.TIME_LIMIT, f"{time_limit:g} seconds passed")
 
     def _steps_until_due(self, step: int) -> int:
         """Steps until an observer is due or the run ends, or as many as have room for their records."""
@@ -357,14 +368,15 @@ class _Host:
     def record(self, num_steps: int, outcome: Outcome = Outcome.FINISHED, sentence: str = "") -> RunRecord:
         columns = {"step": self.steps}
         for name, column in zip(self.names, np.ascontiguousarray(self.rows.T), strict=True):
-            columns[name] = column * self.loss_unit if name.endswith("_loss") else column
+            columns[name] = column * self.loss_unit if name in LOSSES else column
         return RunRecord(columns, dict(self.observed), outcome, sentence, num_steps, self.seconds)
 
     def to_arrays(self, state: State) -> dict[str, np.ndarray]:
         """The run as it stands, for ``from_arrays``."""
         arrays = {"steps": self.steps, "rows": self.rows, "seconds": np.float64(self.seconds)}
-        for kind, tree in (("state", state), ("rate", self.problem.rate)):
-            arrays |= {f"{kind}/{i}": np.asarray(leaf) for i, leaf in enumerate(jax.tree.leaves(tree))}
+        arrays |= {f"state/{i}": np.asarray(leaf) for i, leaf in enumerate(jax.tree.leaves(state))}
+        if not callable(self.problem.rate):  # a schedule is there again; a number may come from an observer
+            arrays["rate"] = np.asarray(self.problem.rate)
         for kind, books in (("observed", self.observed), ("carry", self.carries)):
             arrays |= {f"{kind}/{name}/{key}": v for name, values in books.items() for key, v in values.items()}
         return arrays
@@ -377,14 +389,10 @@ class _Host:
                 name, _, key = rest.rpartition("/")
                 books = self.observed if kind == "observed" else self.carries
                 books[name] = {**books.get(name, {}), key: array}
-        self.problem = self.problem._replace(rate=_filled(self.problem.rate, "rate", arrays))
-        return _filled(state, "state", arrays)
-
-
-def _filled(tree, kind: str, arrays: Mapping[str, np.ndarray]):
-    """``tree`` with its leaves taken from the saved arrays."""
-    leaves, treedef = jax.tree.flatten(tree)
-    return jax.tree.unflatten(treedef, [jnp.asarray(arrays[f"{kind}/{i}"]) for i in range(len(leaves))])
+        if "rate" in arrays:
+            self.problem = self.problem._replace(rate=jnp.asarray(arrays["rate"]))
+        leaves, treedef = jax.tree.flatten(state)
+        return jax.tree.unflatten(treedef, [jnp.asarray(arrays[f"state/{i}"]) for i in range(len(leaves))])
 
 
 def _next_num_steps(num_steps: int, asked: int, seconds: float) -> int:

@@ -1,10 +1,11 @@
 """Observers: what looks at a run between chunks of compiled steps, and may end it or change its rate.
 
 An observer has a ``name``, a period ``every`` in steps, and ``observe(snapshot, carry)``. It is called at step 0, at
-every multiple of ``every`` and at the end of a grade. With ``every = None`` (a progress bar) it is called between any
-two chunks, wherever they happen to fall, and once more when the grade has ended: the record then has a sentence.
-What it returns in ``values`` is recorded; ``carry`` comes back at its next call and is saved in checkpoints, so that
-a resumed run repeats the original one bit for bit.
+every multiple of ``every`` and after the last of ``num_steps``, but not where a stopping rule, a divergence or the
+clock ends a grade before that. With ``every = None`` (a progress bar) it is called between any two chunks, wherever
+they happen to fall, and once more when the grade has ended: the record then has a sentence. What it returns in
+``values`` is recorded; ``carry`` comes back at its next call and is saved in checkpoints, so that a resumed run repeats
+the original one bit for bit.
 """
 
 import dataclasses

@@ -17,14 +17,14 @@ class Outcome(enum.StrEnum):
     TIME_LIMIT = "time limit"
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class RunRecord:
     """One run of the loop: a grade, or a whole single-grade network.
 
     ``columns`` holds "step", "train_loss", "validation_loss" (if there is validation data) and the caller's metrics,
     one row per recorded step, all rows finite in the loss. ``observations[name]`` holds what an observer recorded,
     with the steps under "step". ``num_steps`` counts steps taken. ``seconds`` is the only field that two equal runs
-    do not share.
+    do not share: records are equal if all else is, to the bit.
     """
 
     columns: Mapping[str, np.ndarray]
@@ -32,7 +32,14 @@ class RunRecord:
     outcome: Outcome = Outcome.FINISHED
     sentence: str = ""
     num_steps: int = 0
-    seconds: float = dataclasses.field(default=0.0, compare=False)
+    seconds: float = 0.0
+
+    def __eq__(self, other) -> bool:
+        return self._bits() == other._bits() if isinstance(other, RunRecord) else NotImplemented
+
+    def _bits(self) -> tuple:
+        arrays, end = dataclasses.replace(self, seconds=0.0).to_arrays()
+        return end, {name: (a.dtype, a.shape, a.tobytes()) for name, a in arrays.items()}
 
     @property
     def steps(self) -> np.ndarray:
