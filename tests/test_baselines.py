@@ -135,6 +135,29 @@ def test_noise_estimate_finds_the_level(sigma):
     assert estimate_noise_sigma(noisy) == pytest.approx(sigma, rel=0.1)
 
 
+@pytest.mark.parametrize("level", [0.0, 1.0, 1 / 3])
+def test_flat_areas_do_not_hide_the_noise(level):
+    noisy = np.full((128, 256), level)
+    noisy[:, :100] = add_noise(np.full((128, 100), 0.5), 20, seed=0)
+    assert estimate_noise_sigma(noisy) == pytest.approx(20, rel=0.1)
+
+
+@pytest.mark.parametrize("name", [":phantom", ":chart", ":horse"])
+def test_the_edges_of_a_drawing_are_not_noise(name):
+    assert estimate_noise_sigma(load(name).channels) == 0
+
+
+def test_noise_is_estimated_from_known_pixels_alone():
+    noisy, known = add_noise(np.full((64, 80), 0.5), 20, seed=0), np.ones((64, 80), bool)
+    assert estimate_noise_sigma(noisy, known) == estimate_noise_sigma(noisy)
+    known[:, 10:] = False
+    noise = np.random.default_rng(0).uniform(size=noisy.shape)
+    assert estimate_noise_sigma(np.where(known, noisy, noise), known) == estimate_noise_sigma(noisy, known)
+    assert estimate_noise_sigma(noisy, known) == pytest.approx(20, rel=0.2)
+    with pytest.raises(ValueError, match="--noise-sigma"):
+        estimate_noise_sigma(noisy, np.arange(80) % 3 > np.zeros((64, 1)))
+
+
 def test_default_strengths_need_no_ground_truth_and_help():
     clean = load(":camera").pixels[100:228, 100:228]
     noisy = add_noise(clean, 25, seed=0)

@@ -193,6 +193,15 @@ def test_a_bad_picture_gets_one_line_and_leaves_no_file(tmp_path, attempt, name)
         ("denoise :chart -o out.png --recipe slow", "recipe must be one of"),
         ("denoise :chart -o out.png --figure out.txt", "--figure must end in"),
         ("denoise :chart -o out.png --json nowhere/m.json", "does not exist"),
+        ("denoise :chart -o out.png --json .", "is a folder"),
+        ("denoise :chart -o out.png --figure ..", "is a folder"),
+        ("denoise :chart -o out.png --figure out.png", "--figure out.png is the same file as --output"),
+        ("denoise :chart -o out.png --json out.checkpoint", "is the same file as its checkpoint"),
+        ("denoise :chart -o out.png --baselines", "--baselines needs a clean picture"),
+        ("upsample :chart -o out.png --add-noise 5 --baselines", "--baselines needs a clean picture"),
+        ("denoise :chart -o out.png --recipe best --lambda 0.1", "lambda and beta must not be given"),
+        ("deblur :chart -o out.png --blur-sigma 2 --recipe best --method sgdl", "leave out --method sgdl"),
+        ("denoise :chart -o out.png --add-noise 5 --seed -1", "seed must be at least 0"),
     ],
 )
 def test_a_mistake_with_a_picture_gets_one_line_and_exit_code_2(tmp_path, attempt, arguments, word):
@@ -211,6 +220,109 @@ def test_a_picture_is_denoised_and_measured(tmp_path):
     metrics = json.loads((tmp_path / "m.json").read_text())
     assert metrics["noise_was_estimated"]
     assert metrics["input"]["psnr"] == pytest.approx(20 * np.log10(255 / 20), abs=0.1)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    from multigrade.imaging.images import Picture, save
+
+    generator = np.random.default_rng(0)
+    for name in ("in.png", "other.png"):
+        save(tmp_path / name, Picture(generator.random((8, 9)), generator.random((8, 9))))
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "denoise in.png -o in.png",
+        "denoise in.png -o out.png --figure in.png",
+        "denoise in.png -o out.png --json ./in.png",
+        "denoise in.png -o other.png --reference other.png",
+        "inpaint in.png -o other.png --mask other.png",
+        "denoise in.png -o out.jpg",
+    ],
+)
+def test_a_file_that_is_given_is_never_written_over(folder, attempt, arguments):
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    result = attempt(*arguments.split(), cwd=folder)
+    assert_one_line(result)
+    assert any(reason in result.stderr for reason in ("is the same file as", "cannot hold the alpha channel"))
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+@pytest.fixture
+def instant(monkeypatch):
+    """Every task answers at once: with what it was given, larger by its factor."""
+    from multigrade import MultiGrade
+    from multigrade.imaging import restore
+
+    calls = []
+
+    def answer(image, *, factor=1, reference=None, options, **given):
+        calls.append({**given, "reference": reference})
+        large = np.kron(image, np.ones((factor, factor)))
+        quality = {"psnr": float("inf"), "ssim": float("nan")}
+        metrics = {"estimated_psnr": [40.0, None], "noise_sigma": 1.0, "noise_was_estimated": False}
+        metrics |= {"grades": [quality], "input": quality}
+        options.checkpoint.write_bytes(b"")
+        return restore.Restored(large, (large,), MultiGrade(), (), metrics)
+
+    for task in ("denoise", "upsample", "inpaint"):
+        monkeypatch.setattr(restore, task, answer)
+    return calls
+
+
+def test_alpha_is_enlarged_with_the_picture(folder, attempt, instant):
+    from multigrade.imaging.baselines import upsample
+    from multigrade.imaging.images import load
+
+    attempt("upsample", "in.png", "-o", "out.png", cwd=folder)
+    expected = upsample(load(folder / "in.png").alpha, 2)
+    np.testing.assert_allclose(load(folder / "out.png").alpha, expected, atol=0.51 / 255)
+
+
+def test_metrics_are_strict_json_and_an_estimate_that_is_none_is_not_printed(folder, attempt, instant):
+    options = ["--reference", "other.png", "--json", "m.json"]
+    result = attempt("denoise", "in.png", "-o", "out.png", *options, cwd=folder)
+    assert "PSNR about" not in result.stdout
+
+    def refuse(constant):
+        raise AssertionError(constant)
+
+    metrics = json.loads((folder / "m.json").read_text(), parse_constant=refuse)
+    assert metrics["input"] == {"psnr": None, "ssim": None}
+    assert metrics["estimated_psnr"] == [40, None]
+    assert not (folder / "out.checkpoint").exists()
+
+
+def test_the_checkpoint_stays_until_all_is_written(folder, attempt, instant, monkeypatch):
+    from multigrade.imaging import images
+
+    def fail(*arguments, **options):
+        raise OSError("the disk is full")
+
+    monkeypatch.setattr(images, "_write", fail)
+    assert_one_line(attempt("denoise", "in.png", "-o", "out.png", cwd=folder))
+    assert (folder / "out.checkpoint").exists()
+
+
+def test_masks_are_cut_at_half_and_free_pictures_are_references(folder, attempt, instant):
+    from multigrade.imaging.images import Picture, load, save
+
+    save(folder / "mask.png", Picture(np.linspace(0, 1, 256 * 256).reshape(256, 256)))
+    attempt("inpaint", ":chart", "-o", "out.png", "--mask", "mask.png", "--reference", ":chart", cwd=folder)
+    (call,) = instant
+    np.testing.assert_array_equal(call["mask"], load(folder / "mask.png").pixels >= 0.5)
+    np.testing.assert_array_equal(call["reference"], load(":chart").pixels)
+
+
+def test_baselines_of_deblurring_need_no_noise():
+    from multigrade.commands import _restoration
+
+    image = np.add.outer(np.arange(30.0), np.arange(20.0)) / 50
+    for _, found in _restoration._baselines("deblur", image, {"blur_sigma": 3.0}, 0.0):
+        assert np.abs(found - image).max() < 0.5
 
 
 def assert_one_line(result):

@@ -8,9 +8,9 @@ import jax
 import numpy as np
 import pytest
 import tifffile
-from PIL import Image
+from PIL import Image, ImageCms
 
-from multigrade.imaging import deep_png, images
+from multigrade.imaging import deep_png, figure, images
 from multigrade.imaging.figure import Panel, comparison_figure
 from multigrade.imaging.images import Picture, add_blur, add_noise, load, save
 from multigrade.imaging.metrics import psnr, ssim
@@ -49,6 +49,17 @@ def test_lossless_formats_round_trip_bit_for_bit(tmp_path, suffix, depth, shape,
     assert [p.name for p in tmp_path.iterdir()] == [path.name]
 
 
+@pytest.mark.parametrize(("suffix", "depth"), [(".png", 8), (".png", 16), (".jpg", 8), (".tif", 8), (".tif", 16)])
+@pytest.mark.parametrize("space", ["sRGB", "LAB"])
+def test_the_colour_profile_stays_where_it_fits(tmp_path, suffix, depth, space):
+    profile = ImageCms.ImageCmsProfile(ImageCms.createProfile(space)).tobytes()
+    save(tmp_path / f"in{suffix}", Picture(BLOCKS / 255, None, depth, profile=profile))
+    save(tmp_path / f"out{suffix}", load(tmp_path / f"in{suffix}"))
+    with Image.open(tmp_path / f"in{suffix}") as first, Image.open(tmp_path / f"out{suffix}") as second:
+        assert first.info["icc_profile"] == profile
+        assert second.info.get("icc_profile") == (profile if space == "sRGB" else None)
+
+
 def test_jpeg_comes_back_near(tmp_path):
     smooth = add_blur(BLOCKS / 255, 3)
     save(tmp_path / "picture.jpg", Picture(smooth))
@@ -61,6 +72,16 @@ def test_restored_channels_leave_alpha_untouched():
     np.testing.assert_array_equal(restored.pixels, picture.pixels / 2)
     assert restored.alpha is picture.alpha
     assert restored.depth == 16
+
+
+@pytest.mark.parametrize("has_alpha", [False, True], ids=["opaque", "alpha"])
+@pytest.mark.parametrize("suffix", [".png", ".tif"])
+def test_restored_channels_of_16_bits_are_written_bit_for_bit(tmp_path, suffix, has_alpha):
+    alpha = random_samples((13, 17), 16) if has_alpha else None
+    picture = Picture(random_samples((13, 17, 3), 16), alpha, 16)
+    path = tmp_path / f"picture{suffix}"
+    save(path, picture.with_channels(np.ascontiguousarray(picture.channels)))
+    np.testing.assert_array_equal(load(path).pixels, picture.pixels)
 
 
 def test_integer_formats_clip_and_round(tmp_path):
@@ -269,3 +290,17 @@ def test_figure_is_written_whole_or_not_at_all(tmp_path):
     with pytest.raises(ValueError, match="must end in"):
         comparison_figure(panels, tmp_path / "figure.gif")
     assert [p.name for p in tmp_path.iterdir()] == ["figure.png"]
+
+
+def test_nothing_of_a_figure_of_one_row_is_cut_off(tmp_path):
+    reference = RNG.random((20, 30))
+    comparison_figure([Panel("result", reference + 0.1)], tmp_path / "figure.png", reference=reference)
+    drawn = load(tmp_path / "figure.png").pixels
+    for border in (drawn[0], drawn[-1], drawn[:, 0], drawn[:, -1]):
+        np.testing.assert_array_equal(border, 1)
+
+
+def test_a_panel_that_is_the_reference_has_no_psnr():
+    image = RNG.random((4, 4))
+    assert figure._title(Panel("input", image), image) == "input"
+    assert figure._title(Panel("input", image + 0.1), image) == "input\n20.00 dB"

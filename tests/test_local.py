@@ -98,7 +98,7 @@ def test_a_mixture_is_found():
 
 
 def test_regression_by_the_best_recipe_beats_bilinear_interpolation():
-    options = restore.Options(recipe="best", width=16, epochs=60, grades=1)
+    options = restore.Options(recipe="best", width=64, epochs=300, grades=1)
     restored = restore.regress(CAMERA, options=options)
     assert restored.metrics["result"]["psnr"] > psnr(baselines.interpolate_grid(CAMERA[::2, ::2], CAMERA.shape), CAMERA)
 
@@ -147,6 +147,13 @@ def test_deblurring_by_the_best_recipe_beats_the_minimiser_and_wiener_tuned_by_g
     wiener = baselines.tuned(lambda s: baselines.wiener(BLURRED[0], BLUR, s), CAMERA, baselines.wiener_strength(3))
     assert restored.metrics["result"]["psnr"] > minimiser + 0.2
     assert restored.metrics["result"]["psnr"] > psnr(wiener.image, CAMERA) + 0.2
+
+
+def test_deblurring_by_the_best_recipe_without_time_is_the_minimiser():
+    options = restore.Options(recipe="best", width=16, layers=1, time_limit=1e-3)
+    restored = restore.deblur(BLURRED[0], blur_sigma=2, noise_sigma=3, options=options)
+    np.testing.assert_array_equal(restored.image, solve(BLURRED, BLUR, *STRENGTHS)[0])
+    assert restored.metrics["is_minimiser"]
 
 
 def test_what_a_blurred_image_leaves_unexplained_is_the_noise():

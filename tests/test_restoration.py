@@ -10,7 +10,9 @@ import pytest
 from multigrade import MultiGrade, Network, structures
 from multigrade.curvature import SpectrumObserver
 from multigrade.imaging import restore
+from multigrade.imaging.baselines import interpolate_grid
 from multigrade.imaging.images import add_blur, add_noise, load
+from multigrade.imaging.metrics import psnr
 from multigrade.imaging.operators import GaussianBlur, Identity
 from multigrade.imaging.restoration import (
     DIFFERENCES,
@@ -22,7 +24,7 @@ from multigrade.imaging.restoration import (
     soft_threshold,
 )
 from multigrade.imaging.restore import Options
-from multigrade.imaging.variational import huber, objective
+from multigrade.imaging.variational import huber, objective, solve
 from multigrade.training.grades import train_grades
 
 CAMERA = load(":camera").pixels[64:192:2, 160:288:2]  # 64 x 64
@@ -121,7 +123,7 @@ def test_every_task_returns_an_image_its_model_reproduces(recipe):
         "regress": restore.regress(CAMERA, options=options),
         "denoise": restore.denoise(CAMERA, options=options),
         "deblur": restore.deblur(CAMERA, blur_sigma=1.5, options=options),
-        "inpaint": restore.inpaint(CAMERA, mask, options=options),
+        "inpaint": restore.inpaint(CAMERA, mask, noise_sigma=2, options=options),
         "upsample": restore.upsample(CAMERA[::2, ::2], options=options),
     }
     for name, result in tasks.items():
@@ -186,6 +188,80 @@ def test_regression_of_a_crop_by_the_paper_recipe_improves_with_grades():
     assert result.metrics["result"]["psnr"] > result.metrics["grades"][0]["psnr"]
 
 
+def test_unknown_pixels_change_nothing():
+    known = np.ones(CAMERA.shape, bool)
+    known[20:30, 5:40] = False
+    options = Options(**{**SMALL, "epochs": 5})
+    first, second = (
+        restore.inpaint(np.where(known, CAMERA, value), known, options=options) for value in (CAMERA, 0.37)
+    )
+    np.testing.assert_array_equal(first.image, second.image)
+    for name in ("noise_sigma", "lambda", "objective", "least_objective"):
+        assert first.metrics[name] == second.metrics[name]
+
+
+def test_noise_beside_a_white_area_is_removed():
+    noisy = add_noise(CAMERA, 20, seed=0)
+    noisy[:, 24:] = 1
+    result = restore.denoise(noisy, options=Options(**{**SMALL, "epochs": 5}))
+    assert result.metrics["noise_sigma"] == pytest.approx(20, rel=0.25)
+    assert "estimated_psnr" in result.metrics
+
+
+def test_an_estimate_that_is_not_positive_is_none():
+    assert restore._estimated_psnr(0.01) == pytest.approx(20)
+    assert restore._estimated_psnr(-1e-9) is None
+
+
+@pytest.mark.parametrize("recipe", ["fast", "paper"])
+def test_a_time_limit_too_short_for_the_grades_gives_the_minimiser(recipe):
+    noisy = add_noise(CAMERA, 20, seed=0)
+    options = Options(**{**SMALL, "epochs": 10**6}, recipe=recipe, time_limit=1e-3)
+    result = restore.denoise(noisy, noise_sigma=20, reference=CAMERA, options=options)
+    metrics = result.metrics
+    minimiser = solve(np.float32(noisy)[None], Identity(), metrics["lambda"], metrics["beta"])
+    np.testing.assert_array_equal(result.image, minimiser[0])
+    assert metrics["is_minimiser"]
+    assert metrics["result"]["psnr"] > metrics["input"]["psnr"]
+    assert not result.model.grades
+
+
+class Watcher:
+    name, every = "watcher", None
+
+    def __init__(self):
+        self.grades = []
+
+    def observe(self, snapshot, carry):
+        self.grades.append(snapshot.grade)
+
+
+def test_both_fits_of_regression_by_the_best_recipe_follow_the_options():
+    watcher = Watcher()
+    options = Options(recipe="best", **{**SMALL, "epochs": 12}, observers=[watcher])
+    result = restore.regress(CAMERA, options=options)
+    assert [record.num_steps for record in result.records] == [12] * len(result.records)
+    assert {grade.network.widths[1:-1] for grade in result.model.grades} == {(24,)}
+    assert max(watcher.grades) + 1 == restore.num_grades("regress", options) == 4
+    assert "input" not in result.metrics  # the picture is its own reference
+
+
+def test_the_second_fit_has_the_time_that_the_first_leaves():
+    options = Options(recipe="best", **{**SMALL, "epochs": 10**6}, time_limit=1e-3)
+    result = restore.regress(CAMERA, options=options)
+    assert len(result.records) == 1
+    bilinear = interpolate_grid(CAMERA[::2, ::2], CAMERA.shape)
+    assert result.metrics["result"]["psnr"] > psnr(bilinear, CAMERA) - 0.5
+
+
+def test_regression_of_two_rows_by_the_best_recipe_is_the_fast_one():
+    images = [
+        restore.regress(CAMERA[:2], options=Options(recipe=recipe, **{**SMALL, "epochs": 5})).image
+        for recipe in ("best", "fast")
+    ]
+    np.testing.assert_array_equal(*images)
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -199,6 +275,9 @@ def test_regression_of_a_crop_by_the_paper_recipe_improves_with_grades():
         (lambda: Options(method="x"), "method must be one of mgdl, sgdl"),
         (lambda: Options(recipe="x"), "recipe must be one of paper, fast"),
         (lambda: Options(epochs=0), "epochs must be at least 1"),
+        (lambda: Options(seed=-1), "seed must be at least 0"),
+        (lambda: restore.denoise(CAMERA, options=Options(recipe="best", beta=1.0)), "must not be given"),
+        (lambda: restore.inpaint(CAMERA, np.arange(64) % 3 > np.zeros((64, 1))), "--noise-sigma) must be given"),
         (lambda: Options(learning_rate=-1), "learning_rate must be a positive number"),
         (lambda: Options(weight=-1), "lambda must be at least 0"),
         (lambda: restore.denoise(CAMERA, options=Options(method="sgdl", grades=2)), "must be 1 with method sgdl"),

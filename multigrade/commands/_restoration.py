@@ -2,6 +2,7 @@
 
 import dataclasses
 import importlib.util
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import numpy as np
 from ..imaging import baselines, images, restore
 from ..imaging.figure import FIGURE_FORMATS, Panel, comparison_figure
 from ..imaging.operators import GaussianBlur
+from ..imaging.strengths import LEAST_NOISE
 from ..training import RunRecord
 from ._live import print_outcomes, watching
 
@@ -18,10 +20,15 @@ TASK_ARGUMENTS = {"deblur": ("blur_sigma",), "upsample": ("factor",)}
 
 @dataclasses.dataclass(frozen=True)
 class Result:
-    channels: np.ndarray  # (channels, h, w), to be written
+    picture: images.Picture  # to be written
     metrics: dict
     rows: list[tuple[str, float, float]]  # name, PSNR, SSIM
     records: Sequence[RunRecord]
+    panels: list[Panel]
+    reference: np.ndarray | None  # (..., h, w)
+
+    def draw(self, path: Path) -> None:
+        comparison_figure(self.panels, path, reference=self.reference)
 
     def print(self, output: Path) -> None:
         from rich.console import Console
@@ -34,55 +41,57 @@ class Result:
                 table.add_row(name, f"{values[0]:.2f}", f"{values[1]:.3f}")
             console.print(table)
         print_outcomes(self.records)
+        if self.metrics.get("is_minimiser"):
+            console.print("time was too short for the grades: this is the objective's minimiser, without a network")
         if "noise_sigma" in self.metrics:
             how = "estimated" if self.metrics["noise_was_estimated"] else "given"
             weight = f", lambda {self.metrics['lambda']:.3g}" if "lambda" in self.metrics else ""
             console.print(f"noise {self.metrics['noise_sigma']:.1f} ({how}){weight}")
-        if "estimated_psnr" in self.metrics:
-            best = max(self.metrics["estimated_psnr"])
-            console.print(f"PSNR about {best:.1f} dB, estimated from the noise alone")
+        estimated = self.metrics.get("estimated_psnr", [None])[-1]
+        if estimated is not None:
+            console.print(f"PSNR about {estimated:.1f} dB, estimated from the noise alone")
         console.print(f"written to {output} after {self.metrics['seconds']:.0f} s", soft_wrap=True)
 
 
-def run(task: str, picture: images.Picture, given: dict) -> Result:
+def run(task: str, picture: images.Picture, given: dict, checkpoint: Path) -> Result:
+    started = time.perf_counter()
     if given["figure"] is not None and given["figure"].suffix.lower() not in FIGURE_FORMATS:
         raise ValueError(f"--figure must end in {', '.join(FIGURE_FORMATS)}; got {given['figure'].name!r}")
+    names = ("method", "recipe", "grades", "layers", "width", "epochs", "learning_rate", "weight", "beta", "seed")
+    options = restore.Options(**{name: given.get(name) for name in (*names, "time_limit")}, checkpoint=checkpoint)
     observed, reference, extra = _prepared(task, picture, given)
-    checkpoint = given["output"].with_suffix(".checkpoint")  # an interrupted run continues from it
-    num_grades = (given["grades"] or 4) if given["method"] == "mgdl" else 1
     view = {"quiet": given["quiet"], "tensorboard": given["tensorboard"], "checkpoint": checkpoint}
-    with watching(num_grades, task, **view) as observers:
-        options = restore.Options(
-            **{name: given[name] for name in ("method", "recipe", "grades", "layers", "width", "epochs", "seed")},
-            learning_rate=given["learning_rate"],
-            weight=given.get("weight"),
-            beta=given.get("beta"),
-            time_limit=given["time_limit"],
-            observers=observers,
-            checkpoint=checkpoint,
-        )
+    with watching(restore.num_grades(task, options), task, **view) as observers:
+        options = dataclasses.replace(options, observers=observers)
         restored = _call(task, observed, reference, extra, options, given)
+    metrics = {**restored.metrics, "seconds": time.perf_counter() - started}
     rows = _rows(task, observed, reference, extra, restored, given)
-    metrics = {**restored.metrics, "baselines": [{"name": n, "psnr": p, "ssim": s} for n, p, s in rows if ":" in n]}
-    if given["figure"] is not None:
-        _draw(given["figure"], observed, restored, reference)
-    checkpoint.unlink(missing_ok=True)
-    image = restored.image
-    return Result(_channels_first(image) if image.ndim == 3 else image[None], metrics, rows, restored.records)
+    metrics["baselines"] = [{"name": n, "psnr": p, "ssim": s} for n, p, s in rows if ":" in n]
+    alpha = picture.alpha
+    if task == "upsample" and alpha is not None:
+        alpha = baselines.upsample(alpha, extra["factor"])  # bilinear: between the values that are there
+    written = dataclasses.replace(picture, pixels=restored.image, alpha=alpha)
+    clean = None if reference is None else _channels_first(reference)
+    return Result(written, metrics, rows, restored.records, _panels(observed, restored), clean)
 
 
 def _prepared(task: str, picture: images.Picture, given: dict):
     """The image to restore, the reference (None if unknown) and the task's own arguments, all checked."""
     observed, extra = picture.pixels, {name: given[name] for name in TASK_ARGUMENTS.get(task, ())}
     if task == "inpaint":
-        mask = images.load(given["mask"]).pixels
-        extra["mask"] = mask if mask.ndim == 2 else mask.max(axis=2)
+        mask = np.atleast_3d(images.load(given["mask"]).pixels).max(axis=2)
+        extra["mask"] = mask >= 0.5  # what a JPEG file or a soft brush leaves of black is not quite black
     reference = images.load(given["reference"]).pixels if given.get("reference") is not None else None
     if reference is None and (
         task == "regress" or given.get("add_noise") is not None or given.get("add_blur") is not None
     ):
         reference = observed if task != "upsample" else None
+    if given["baselines"] and reference is None:
+        trying = "" if task == "upsample" else ", or --add-noise to a clean picture"
+        raise ValueError(f"--baselines needs a clean picture to measure against: give --reference{trying}")
     if task == "deblur":
+        if given["recipe"] == "best" and given["method"] != "mgdl":
+            raise ValueError("deblur --recipe best has one grade, or as many as --grades says; leave out --method sgdl")
         if given["blur_sigma"] is None and given["add_blur"] is None:
             raise ValueError("--blur-sigma must be given: the width of the blur in pixels")
         extra["blur_sigma"] = given["add_blur"] if given["blur_sigma"] is None else given["blur_sigma"]
@@ -106,7 +115,7 @@ def _rows(task: str, observed, reference, extra: dict, restored: restore.Restore
     if reference is None:
         return []
     metrics, last = restored.metrics, len(restored.stages)
-    rows = [("input", metrics["input"])] if "input" in metrics and task != "regress" else []
+    rows = [("input", metrics["input"])] if "input" in metrics else []
     rows += [(f"grade {i}" if i < last else "result", found) for i, found in enumerate(metrics["grades"], 1)]
     if given["baselines"]:
         clean = _channels_first(reference)
@@ -132,18 +141,17 @@ def _baselines(task: str, image, extra: dict, noise_sigma):
     elif task == "deblur":
         blur = GaussianBlur(float(extra["blur_sigma"]))
         methods = {"Wiener": baselines.wiener, "TV": baselines.tv_deblur}
+        noise_sigma = max(noise_sigma, 255 * LEAST_NOISE)  # without noise they would divide by nothing
         found = {name: method(image, blur, noise_sigma=noise_sigma) for name, method in methods.items()}
     elif task == "inpaint":
-        found = {"biharmonic": baselines.inpaint_biharmonic(image, extra["mask"] != 0)}
+        found = {"biharmonic": baselines.inpaint_biharmonic(image, extra["mask"])}
     else:
         found = {kind: baselines.upsample(image, extra["factor"], kind=kind) for kind in baselines.ORDERS}
     return found.items()
 
 
-def _draw(path: Path, observed, restored: restore.Restored, reference) -> None:
+def _panels(observed, restored: restore.Restored) -> list[Panel]:
     last = len(restored.stages)
     names = [f"grade {i}" if i < last else "result" for i in range(1, last + 1)]
-    panels = [
-        Panel(n, _channels_first(i)) for n, i in zip(["input", *names], [observed, *restored.stages], strict=True)
-    ]
-    comparison_figure(panels, path, reference=None if reference is None else _channels_first(reference))
+    stages = zip(["input", *names], [observed, *restored.stages], strict=True)
+    return [Panel(name, _channels_first(image)) for name, image in stages]

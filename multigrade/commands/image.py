@@ -1,6 +1,7 @@
 """``multigrade regress | denoise | deblur | inpaint | upsample``: a picture in, a better picture out."""
 
 import json
+import math
 from pathlib import Path
 from typing import Annotated
 
@@ -9,7 +10,7 @@ import typer
 Input = Annotated[str, typer.Argument(help="PNG, JPEG or TIFF file, or a free picture such as :camera.")]
 Output = Annotated[Path, typer.Option("-o", "--output", help="Where to write the result.")]
 Method = Annotated[str, typer.Option(help="mgdl or sgdl.", autocompletion=lambda: ["mgdl", "sgdl"])]
-Recipe = Annotated[str, typer.Option(help="fast, or paper (faithful; hours for large pictures).")]
+Recipe = Annotated[str, typer.Option(help="fast, best (the best picture) or paper (faithful; hours if large).")]
 Grades = Annotated[int | None, typer.Option(help="Number of grades (mgdl).")]
 Layers = Annotated[int | None, typer.Option(help="Hidden layers per grade (mgdl), or in all (sgdl).")]
 Width = Annotated[int | None, typer.Option(help="Neurons per hidden layer.")]
@@ -21,12 +22,12 @@ Weight = Annotated[
 Beta = Annotated[float | None, typer.Option(help="Weight of the coupling of u and the differences.")]
 Seed = Annotated[int, typer.Option(help="Random seed.")]
 NoiseSigma = Annotated[float | None, typer.Option(help="Noise level on the 0..255 scale; estimated if not given.")]
-Reference = Annotated[Path | None, typer.Option(help="The clean picture: prints PSNR and SSIM.")]
+Reference = Annotated[str | None, typer.Option(help="The clean picture: prints PSNR and SSIM.")]
 Json = Annotated[Path | None, typer.Option("--json", help="Write the metrics to this file.")]
 Figure = Annotated[Path | None, typer.Option(help="Draw input, grades, result and error to this file.")]
-TimeLimit = Annotated[float | None, typer.Option(help="Seconds after which to stop with what there is.")]
+TimeLimit = Annotated[float | None, typer.Option(help="Seconds of training after which to stop with what there is.")]
 AddNoise = Annotated[float | None, typer.Option(help="Try out: add noise of this level to a clean picture first.")]
-Baselines = Annotated[bool, typer.Option("--baselines", help="Print simple methods beside the result.")]
+Baselines = Annotated[bool, typer.Option("--baselines", help="Measure simple methods beside the result.")]
 TensorBoard = Annotated[Path | None, typer.Option(help="Write TensorBoard files to this folder while it goes.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
 
@@ -71,7 +72,7 @@ def deblur(
 
 def inpaint(
     picture: Input, output: Output,
-    mask: Annotated[str, typer.Option(help="Picture of the same size: black where the pixel is unknown.")],
+    mask: Annotated[str, typer.Option(help="Picture of the same size: dark where the pixel is unknown.")],
     noise_sigma: NoiseSigma = None, method: Method = "mgdl", recipe: Recipe = "fast", grades: Grades = None,
     layers: Layers = None, width: Width = None, epochs: Epochs = None, learning_rate: Rate = None,
     weight: Weight = None, beta: Beta = None, seed: Seed = 0, reference: Reference = None, json_file: Json = None,
@@ -99,19 +100,48 @@ def _run(task: str, given: dict) -> None:
     """Check everything, then load, degrade, restore, write and print."""
     from ..imaging import images
 
-    output = images.check_output(given["output"], None if given["picture"].startswith(":") else Path(given["picture"]))
-    for name in ("json_file", "figure"):
-        if given[name] is not None and not given[name].parent.is_dir():
-            raise ValueError(f"the folder of {given[name]} does not exist; create it first")
+    checkpoint = given["output"].with_suffix(".checkpoint")  # an interrupted run continues from it
+    _check_files(given, checkpoint)
     picture = images.load(given["picture"])
+    output = images.check_output(given["output"], picture)
     from . import _restoration  # JAX from here on
 
-    result = _restoration.run(task, picture, given)
-    images.save(output, picture.with_channels(result.channels))
+    result = _restoration.run(task, picture, given, checkpoint)
+    images.save(output, result.picture)
+    if given["figure"] is not None:
+        result.draw(given["figure"])
     if given["json_file"] is not None:
         from ..files import atomic_path
 
         with atomic_path(given["json_file"]) as temporary:
-            temporary.write_text(json.dumps(result.metrics, indent=1) + "\n")
+            temporary.write_text(json.dumps(_finite(result.metrics), indent=1, allow_nan=False) + "\n")
+    checkpoint.unlink(missing_ok=True)
     if not given["quiet"]:
         result.print(output)
+
+
+def _check_files(given: dict, checkpoint: Path) -> None:
+    """No file is written that is read, or written twice; figure and metrics have a place to go."""
+    read = {"the input": given["picture"], "--reference": given.get("reference"), "--mask": given.get("mask")}
+    taken = {name: Path(file) for name, file in read.items() if file is not None and not file.startswith(":")}
+    beside = {"--figure": given["figure"], "--json": given["json_file"]}
+    for name, path in {"--output": given["output"], "its checkpoint": checkpoint, **beside}.items():
+        if path is None:
+            continue
+        for other, file in taken.items():
+            if path.resolve() == file.resolve() or (path.exists() and file.exists() and path.samefile(file)):
+                raise ValueError(f"{name} {path} is the same file as {other}; give it another name")
+        taken[name] = path
+        if name in beside and path.is_dir():
+            raise ValueError(f"{name} {path} is a folder; give the name of a file")
+        if name in beside and not path.parent.is_dir():
+            raise ValueError(f"the folder of {path} does not exist; create it first")
+
+
+def _finite(value):
+    """JSON has no infinity and no NaN: null."""
+    if isinstance(value, dict):
+        return {name: _finite(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_finite(inner) for inner in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -36,14 +36,15 @@ def read_deep_png(path: Path) -> np.ndarray:
     return samples.view(">u2").astype(np.uint16)
 
 
-def write_deep_png(path: Path, samples: np.ndarray) -> None:
-    """Write (h, w, 2 | 3 | 4) samples, uint16."""
+def write_deep_png(path: Path, samples: np.ndarray, profile: bytes | None = None) -> None:
+    """Write (h, w, 2 | 3 | 4) samples, uint16, and their ICC colour profile if there is one."""
     height, width, channels = samples.shape
-    raw = samples.astype(">u2").view(np.uint8).reshape(height, -1)
+    raw = np.ascontiguousarray(samples, ">u2").view(np.uint8).reshape(height, -1)
     up = np.diff(raw, axis=0, prepend=np.zeros((1, raw.shape[1]), np.uint8))  # filter 2, wraps modulo 256
     lines = np.concatenate([np.full((height, 1), 2, np.uint8), up], axis=1)
     header = struct.pack(">IIBBBBB", width, height, 16, _COLOUR_TYPES[channels], 0, 0, 0)
-    parts = [(b"IHDR", header), (b"IDAT", zlib.compress(lines.tobytes())), (b"IEND", b"")]
+    colours = [] if profile is None else [(b"iCCP", b"ICC\0\0" + zlib.compress(profile))]
+    parts = [(b"IHDR", header), *colours, (b"IDAT", zlib.compress(lines.tobytes())), (b"IEND", b"")]
     framed = (struct.pack(">I", len(c)) + kind + c + struct.pack(">I", zlib.crc32(kind + c)) for kind, c in parts)
     path.write_bytes(SIGNATURE + b"".join(framed))
 

@@ -45,14 +45,15 @@ def comparison_figure(panels: Sequence[Panel], path: str | os.PathLike, *, refer
         drawings.append((f"|{panels[-1].title} - reference|", error, {"cmap": "magma", "vmin": 0, "vmax": _FULL_ERROR}))
     figure = _draw(drawings)
     with atomic_path(path) as temporary:
-        figure.savefig(temporary, format=path.suffix[1:].lower(), dpi=150)
+        # Tight, because a title of two lines or the colour bar may reach beyond a single row.
+        figure.savefig(temporary, format=path.suffix[1:].lower(), dpi=150, bbox_inches="tight")
 
 
 def _title(panel: Panel, reference: np.ndarray | None) -> str:
-    # An observation of another size, as in upsampling, has no PSNR.
-    if reference is None or panel.image.shape != reference.shape:
+    # An observation of another size, as in upsampling, has no PSNR; that of the reference itself says nothing.
+    if reference is None or panel.image.shape != reference.shape or math.isinf(found := psnr(panel.image, reference)):
         return panel.title
-    return f"{panel.title}\n{psnr(panel.image, reference):.2f} dB"
+    return f"{panel.title}\n{found:.2f} dB"
 
 
 def _displayed(image: np.ndarray) -> np.ndarray:

@@ -2,7 +2,8 @@
 
 ``load`` reads PNG, JPEG and TIFF files, 8 or 16 bits or floating point, grey or colour, or one of the free pictures by
 name (``load(":camera")``); ``save`` writes them atomically. Pixels are float64 on the unit scale, upright (the EXIF
-orientation is applied), and the alpha channel is kept apart: restoration never touches it, ``save`` puts it back.
+orientation is applied), and the alpha channel is kept apart: restoration never touches it, ``save`` puts it back, and
+the colour profile with it. Other metadata is left behind.
 Whatever is wrong with a file is one line of ``ValueError``.
 
     picture = load("photo.png")
@@ -54,6 +55,7 @@ class Picture:
     depth: int = 8  # bits per channel: 8, 16, or 32 for floating point
     name: str = ""  # of the file or free picture, for titles and tables
     path: Path | None = None  # the file it was read from
+    profile: bytes | None = None  # ICC colour profile
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -84,7 +86,7 @@ def load(source: str | os.PathLike) -> Picture:
     if path.stat().st_size == 0:
         raise ValueError(f"{path} is empty")
     try:
-        samples = _read(path)
+        samples, profile = _read(path)
     except _Refused as error:
         raise ValueError(f"{path}: {error}") from None
     except UnidentifiedImageError:
@@ -92,7 +94,7 @@ def load(source: str | os.PathLike) -> Picture:
     except _DAMAGE as error:
         reason = " ".join(str(error).split()) or type(error).__name__
         raise ValueError(f"{path} is damaged or not an image ({reason})") from None
-    return _picture(path, samples)
+    return _picture(path, samples, profile)
 
 
 def save(path: str | os.PathLike, picture: Picture) -> None:
@@ -101,22 +103,21 @@ def save(path: str | os.PathLike, picture: Picture) -> None:
     Integer formats clip to [0, 1] and round; PNG takes 16 bits from floating point; JPEG always has 8 bits (quality
     95) and refuses an alpha channel. Nothing appears at ``path`` unless everything went well.
     """
-    path = check_output(path, picture.path)
+    path = check_output(path, picture)
     form = FORMATS[path.suffix.lower()]
     if not np.isfinite(picture.pixels).all():
         raise ValueError(f"the picture for {path} has pixels that are not finite; nothing was written")
-    if form == "jpeg" and picture.alpha is not None:
-        raise ValueError(f"JPEG cannot hold the alpha channel for {path}; write a PNG or TIFF file")
     samples = picture.pixels
     if picture.alpha is not None:
         samples = np.concatenate([np.atleast_3d(samples), picture.alpha[..., None]], axis=-1)
     depth = {"jpeg": 8, "png": min(picture.depth, 16), "tiff": picture.depth}[form]
     with atomic_path(path) as temporary:
-        _write(temporary, form, _quantise(samples, depth), has_alpha=picture.alpha is not None)
+        _write(temporary, form, _quantise(samples, depth), picture.profile, has_alpha=picture.alpha is not None)
 
 
-def check_output(path: str | os.PathLike, source: Path | None = None) -> Path:
-    """The path to write to, or ValueError: unknown extension, missing folder, or the very file that was read."""
+def check_output(path: str | os.PathLike, picture: Picture) -> Path:
+    """The path to write a picture to, or ValueError: unknown extension, missing folder, a format that cannot hold the
+    picture, or the very file that it was read from."""
     path = Path(path)
     if path.suffix.lower() not in FORMATS:
         raise ValueError(f"the output must end in {', '.join(FORMATS)}; got {path.name!r}")
@@ -124,7 +125,9 @@ def check_output(path: str | os.PathLike, source: Path | None = None) -> Path:
         raise ValueError(f"the folder of {path} does not exist; create it first")
     if path.is_dir():
         raise ValueError(f"the output {path} is a folder")
-    if source is not None and path.exists() and path.samefile(source):
+    if FORMATS[path.suffix.lower()] == "jpeg" and picture.alpha is not None:
+        raise ValueError(f"JPEG cannot hold the alpha channel for {path}; write a PNG or TIFF file")
+    if picture.path is not None and path.exists() and path.samefile(picture.path):
         raise ValueError(f"the output {path} is the input; give it another name")
     return path
 
@@ -150,23 +153,24 @@ class _Refused(ValueError):
     """A sound file that we decline, with the reason."""
 
 
-def _read(path: Path) -> np.ndarray:
-    """Samples as stored: uint8, uint16 or floating point, (h, w) or (h, w, 2 | 3 | 4), upright."""
+def _read(path: Path) -> tuple[np.ndarray, bytes | None]:
+    """Samples as stored, uint8, uint16 or floating point, (h, w) or (h, w, 2 | 3 | 4), upright; the colour profile."""
     with warnings.catch_warnings(), _silent(logging.getLogger("tifffile")):
         # Sizes are checked here and damage raises; what the readers warn of and log besides concerns metadata.
         warnings.simplefilter("ignore")
         try:
             with Image.open(path, formats=["PNG", "JPEG", "TIFF"]) as image:
                 _check_size(image.size[::-1])
+                profile = image.info.get("icc_profile")
                 if image.format == "TIFF":
-                    return _read_tiff(path, image)
-                return read_deep_png(path) if is_deep_png(path) else _read_pillow(image)
+                    return _read_tiff(path, image), profile
+                return read_deep_png(path) if is_deep_png(path) else _read_pillow(image), profile
         except Image.DecompressionBombError:
             raise _Refused(f"more than {MAX_PIXELS:,} pixels are claimed; not decoded") from None
         except UnidentifiedImageError:
             # tifffile knows layouts that Pillow does not, floating-point colour among them.
             if path.suffix.lower() in (".tif", ".tiff"):
-                return _read_tiff(path, None)
+                return _read_tiff(path, None), None
             raise
 
 
@@ -230,7 +234,7 @@ def _upright_tiff(page) -> np.ndarray:
     return _UPRIGHT.get(int(orientation), lambda a: a)(samples)
 
 
-def _picture(path: Path, samples: np.ndarray) -> Picture:
+def _picture(path: Path, samples: np.ndarray, profile: bytes | None) -> Picture:
     channels = 1 if samples.ndim == 2 else samples.shape[2]
     if channels > 4:
         raise ValueError(f"{path} has {channels} channels; only grey and colour, with or without alpha, are read")
@@ -246,7 +250,9 @@ def _picture(path: Path, samples: np.ndarray) -> Picture:
     unit = np.atleast_3d(unit)
     alpha = unit[..., -1] if channels in (2, 4) else None
     pixels = unit[..., 0] if channels < 3 else unit[..., :3]
-    return Picture(np.ascontiguousarray(pixels), alpha, depth, path.name, path)
+    if profile is not None and profile[16:20] != (b"GRAY" if channels < 3 else b"RGB "):
+        profile = None  # that of a CMYK file, say, which was converted
+    return Picture(np.ascontiguousarray(pixels), alpha, depth, path.name, path, profile)
 
 
 def _unit_scale(samples: np.ndarray) -> np.ndarray:
@@ -262,16 +268,17 @@ def _quantise(samples: np.ndarray, depth: int) -> np.ndarray:
     return np.rint(np.clip(samples, 0, 1) * white).astype(np.uint8 if depth == 8 else np.uint16)
 
 
-def _write(path: Path, form: str, samples: np.ndarray, *, has_alpha: bool) -> None:
+def _write(path: Path, form: str, samples: np.ndarray, profile: bytes | None, *, has_alpha: bool) -> None:
     if form == "tiff":
         channels = 1 if samples.ndim == 2 else samples.shape[2]
-        extra = {"extrasamples": ["unassalpha"]} if has_alpha else {}
+        extra: dict[str, Any] = {"extrasamples": ["unassalpha"]} if has_alpha else {}
+        extra |= {"compression": "zlib", "metadata": None, "iccprofile": profile}
         photometric = "rgb" if channels >= 3 else "minisblack"
         planar = {"planarconfig": "contig"} if channels > 1 else {}
-        tifffile.imwrite(path, samples, photometric=photometric, compression="zlib", metadata=None, **extra, **planar)
+        tifffile.imwrite(path, samples, photometric=photometric, **extra, **planar)
     elif form == "png" and samples.dtype == np.uint16 and samples.ndim == 3:
-        write_deep_png(path, samples)
+        write_deep_png(path, samples, profile)
     elif form == "png":
-        Image.fromarray(samples).save(path, format="PNG")
+        Image.fromarray(samples).save(path, format="PNG", icc_profile=profile)
     else:
-        Image.fromarray(samples).save(path, format="JPEG", quality=95, subsampling=0)
+        Image.fromarray(samples).save(path, format="JPEG", quality=95, subsampling=0, icc_profile=profile)

@@ -1,7 +1,7 @@
 """How noisy an image is, from the image alone."""
 
 import numpy as np
-from scipy.ndimage import correlate1d
+from scipy.ndimage import binary_dilation, correlate1d
 
 # The highpass filter of Daubechies' wavelet with two vanishing moments: blind to constants and slopes.
 _ROOT = 3**0.5
@@ -9,23 +9,42 @@ _HIGHPASS = np.array([1 - _ROOT, _ROOT - 3, 3 + _ROOT, -1 - _ROOT]) / (4 * 2**0.
 _NORMAL_QUARTILE = 0.6744897501960817  # the median of |z|, z standard normal
 
 
-def estimate_noise_sigma(image: np.ndarray) -> float:
+ROUNDING = 1e-9  # of the largest value: a coefficient below it is one of a flat area
+FEWEST = 30  # coefficients, where pixels are missing
+
+
+def estimate_noise_sigma(image: np.ndarray, known: np.ndarray | None = None) -> float:
     """Standard deviation of white Gaussian noise in (..., h, w), on the 0..255 scale; the mean over channels.
 
     The median of the finest diagonal wavelet coefficients over 0.6745 (Donoho and Johnstone 1994): scikit-image's
-    ``estimate_sigma``, written out because that needs PyWavelets. Fine texture counts as noise.
+    ``estimate_sigma``, written out because that needs PyWavelets. Fine texture counts as noise. Only pixels where
+    ``known`` (h, w) is true count, if it is given.
     """
     image = np.asarray(image, np.float64)
     channels = image.reshape(-1, *image.shape[-2:])
-    return 255 * float(np.mean([_channel_sigma(channel) for channel in channels]))
+    usable = np.bool_(True)
+    if known is not None:
+        usable = _coefficients(1.0 - known, np.abs(_HIGHPASS)) == 0
+        if usable.sum() < FEWEST:
+            raise ValueError("noise_sigma (--noise-sigma) must be given: too few pixels are known to estimate it from")
+    return 255 * float(np.mean([_channel_sigma(channel, usable) for channel in channels]))
 
 
-def _channel_sigma(channel: np.ndarray) -> float:
-    detail = np.pad(channel, (0, 3), mode="symmetric")  # one coefficient more at the ends, as scikit-image has it
+def _channel_sigma(channel: np.ndarray, usable: np.ndarray | np.bool_) -> float:
+    detail = np.abs(_coefficients(channel, _HIGHPASS))
+    # Flat areas of drawn or saturated pictures say nothing about the noise.
+    flat = usable & (detail <= ROUNDING * np.abs(channel).max())
+    uneven = usable & ~flat
+    # Noise fills areas. What lies along flat areas for the most part is the edges of a drawing.
+    inside = uneven & ~binary_dilation(flat, np.ones((3, 3)))
+    if not uneven.any() or 2 * inside.sum() < uneven.sum():
+        return 0.0
+    return float(np.median(detail[uneven])) / _NORMAL_QUARTILE
+
+
+def _coefficients(channel: np.ndarray, highpass: np.ndarray) -> np.ndarray:
+    filtered = np.pad(channel, (0, 3), mode="symmetric")  # one coefficient more at the ends, as scikit-image has it
     for axis in (0, 1):
-        detail = correlate1d(detail, _HIGHPASS, axis=axis, mode="reflect")
+        filtered = correlate1d(filtered, highpass, axis=axis, mode="reflect")
     height, width = channel.shape
-    detail = np.abs(detail[: height + 2 : 2, : width + 2 : 2])
-    # Exact zeros are flat areas of drawn or saturated pictures, which say nothing about the noise.
-    detail = detail[detail > 0]
-    return float(np.median(detail)) / _NORMAL_QUARTILE if detail.size else 0.0
+    return filtered[: height + 2 : 2, : width + 2 : 2]

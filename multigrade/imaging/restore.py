@@ -13,11 +13,13 @@ fast    the same structures and the same objective, minimised in two stages: ove
 best    grades on what surrounds a pixel instead of where it is (``local``), for denoising, deblurring and regression;
         fast for all else.
 
-The noise level is estimated from the image when it is not given.
+The noise level is estimated from the image when it is not given. Where a time limit is too short for the grades to be
+of use, the image is the minimiser over all images, the model has no grades, and ``metrics["is_minimiser"]`` says so.
 """
 
 import dataclasses
 import os
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -31,7 +33,8 @@ from ..networks import Network
 from ..training import Fit, Plateau, fit_grades, warmup_cosine
 from ..training.checkpoint import fingerprint
 from ..training.grades import make_checkpoint, train_grades
-from ..training.record import RunRecord
+from ..training.observers import Observation, Observer, Snapshot
+from ..training.record import Outcome, RunRecord
 from .judges import EXTRA_NOISE, Missed, SecondLook, Unexplained, least, mixed, surely_better
 from .local import (
     Blurred,
@@ -51,6 +54,7 @@ from .strengths import LEAST_NOISE, Strengths, choose_strengths
 from .target import PixelFeatures, TargetTask
 from .variational import objective, solve
 
+GRADES = 4  # of MGDL-2 and MGDL-3, Appendix D
 # lambda per unit of noise in the paper recipe; 0.25 gives the recorded winner 1e-2 at noise 10, the rest is our choice.
 RULE = {"denoise": 0.25, "deblur": 0.04, "inpaint": 0.04, "upsample": 0.04}
 SMALLEST_LAMBDA = 1e-4
@@ -65,7 +69,9 @@ FAST_RATES = (0.02, 0.02, 0.014, 0.014)
 BEST_GRADES, BEST_LAYERS, BEST_STEPS, BEST_BATCHES, BEST_RATE = 2, 2, 1500, (1024, 2048), 0.01
 PIXELS_PER_STEP = 120  # of the copies that the best recipe for deblurring learns from; more steps learn them by heart
 SHARE = 0.8  # of what the grades add to an image, which is not quite like its smaller copies
+LEAST_SIGMA = 0.01  # on the 0..255 scale; less is no noise, and derivatives from probes that small drown in rounding
 LEAST_DEBLURRED = 64  # pixels on a side; smaller images teach nothing by smaller copies
+LEAST_INTERPOLATED = 3  # pixels on a side; every second pixel of a smaller one has no neighbour to learn from
 METHODS = ("mgdl", "sgdl")
 RECIPES = ("paper", "fast", "best")
 
@@ -84,18 +90,18 @@ class Options:
     weight: float | None = None  # lambda
     beta: float | None = None
     seed: int = 0
-    time_limit: float | None = None
-    observers: Sequence[Any] = ()
+    time_limit: float | None = None  # seconds of training
+    observers: Sequence[Observer] = ()
     checkpoint: str | os.PathLike | None = None
 
     def __post_init__(self):
         for name, value, known in (("method", self.method, METHODS), ("recipe", self.recipe, RECIPES)):
             if value not in known:
                 raise ValueError(f"{name} must be one of {', '.join(known)}; got {value!r}")
-        for name in ("grades", "layers", "width", "epochs"):
+        for name, lowest in (("grades", 1), ("layers", 1), ("width", 1), ("epochs", 1), ("seed", 0)):
             value = getattr(self, name)
-            if value is not None and value < 1:
-                raise ValueError(f"{name} must be at least 1; got {value!r}")
+            if value is not None and value < lowest:
+                raise ValueError(f"{name} must be at least {lowest}; got {value!r}")
         for name in ("learning_rate", "beta", "time_limit"):
             value = getattr(self, name)
             if value is not None and not (np.isfinite(value) and value > 0):
@@ -125,10 +131,12 @@ def regress(image, *, reference=None, options: Options = Options()) -> Restored:
     rows, held_out = pixels[::2, ::2].ravel(), pixels[1::2, 1::2].ravel()
     if options.recipe != "paper":  # fewer pixels, yet of all three kinds: beside, below and between the known ones
         held_out = np.concatenate([pixels[top::4, left::4].ravel() for top, left in ((0, 1), (1, 0), (1, 1))])
-    train = {"paper": _by_rows, "fast": _by_known_pixels, "best": _by_interpolation}[options.recipe]
+    recipe = "fast" if options.recipe == "best" and min(height, width) < LEAST_INTERPOLATED else options.recipe
+    train = {"paper": _by_rows, "fast": _by_known_pixels, "best": _by_interpolation}[recipe]
     fit, stages = train(structure, channels, options, rows, held_out)
     facts = {"train_psnr": psnr(stages[-1][:, ::2, ::2], channels[:, ::2, ::2])}
-    return _restored(fit, stages, image, image if reference is None else reference, facts)
+    observed, clean = (None, image) if reference is None else (channels, reference)
+    return _restored(fit, stages, observed, clean, facts)
 
 
 def denoise(image, *, noise_sigma=None, reference=None, options: Options = Options()) -> Restored:  # noqa: B008
@@ -162,27 +170,31 @@ def upsample(image, *, factor: int = 2, noise_sigma=None, reference=None, option
 
 
 def _restore(task, image, operator: Operator, known, noise_sigma, reference, options: Options) -> Restored:
-    observed = _channels(image)
+    given = _channels(image)
+    observed = given if known is None else np.where(known, given, 0)
     if noise_sigma is not None and not (np.isfinite(noise_sigma) and noise_sigma >= 0):
         raise ValueError(f"noise_sigma must be at least 0 on the 0..255 scale; got {noise_sigma!r}")
-    sigma = estimate_noise_sigma(observed) if noise_sigma is None else float(noise_sigma)
+    if options.recipe == "best" and task == "denoise" and (options.weight, options.beta) != (None, None):
+        raise ValueError("lambda and beta must not be given for denoising by recipe best, which has its own")
+    sigma = estimate_noise_sigma(observed, known) if noise_sigma is None else float(noise_sigma)
+    is_noisy = sigma >= LEAST_SIGMA
     shape = (len(observed), *getattr(operator, "shape", observed.shape[1:]))
     _check_reference(reference, shape)
     structure = _structure(options, layers=3, single_layers=12, outputs=len(observed))
-    if options.recipe == "best" and task == "denoise" and sigma:
+    if options.recipe == "best" and task == "denoise" and is_noisy:
         fit, stages, facts = _by_surroundings(observed, sigma / 255, options)
         facts |= {"noise_sigma": sigma, "noise_was_estimated": noise_sigma is None}
-        return _restored(fit, stages, image, reference, facts)
+        return _restored(fit, stages, given, reference, facts)
     if options.recipe == "best" and isinstance(operator, GaussianBlur) and min(shape[1:]) >= LEAST_DEBLURRED:
         strengths = _strengths(task, observed, operator, sigma, options)
         fit, stages = _by_smaller_copies(observed, operator, strengths, sigma / 255, options)
-        facts = {}
+        facts = {} if fit.model.grades else {"is_minimiser": True}
     elif options.recipe == "paper":
         strengths = _strengths(task, observed, operator, sigma, options)
         fit, stages = _whole_image(structure, observed, shape, operator, strengths, reference, options)
         facts = {}
     else:
-        noisier = EXTRA_NOISE if task == "denoise" and sigma else 0.0
+        noisier = EXTRA_NOISE if task == "denoise" and is_noisy else 0.0
         extra = np.random.default_rng(options.seed + 2**32).standard_normal(observed.shape).astype(np.float32)
         first = observed + np.float32(noisier * sigma / 255) * extra
         strengths = _strengths(task, first, operator, sigma * np.hypot(1, noisier), options)
@@ -192,15 +204,45 @@ def _restore(task, image, operator: Operator, known, noise_sigma, reference, opt
             judge = SecondLook(observed, extra, sigma / 255)
             fit, stages = _by_pixels(structure, target, options, judge)
             fit, stages = mixed(fit, stages, judge)
-            facts["estimated_psnr"] = [float(-10 * np.log10(max(judge(stage), 1e-10))) for stage in stages]
-        elif isinstance(operator, GaussianBlur) and sigma:
+            facts["estimated_psnr"] = [_estimated_psnr(judge(stage)) for stage in stages]
+        elif isinstance(operator, GaussianBlur) and is_noisy:
             judge = Unexplained(observed, operator, sigma / 255)
             fit, stages = least(*_by_pixels(structure, target, options, judge), judge)
         else:
             fit, stages = _by_pixels(structure, target, options)
     facts |= {"noise_sigma": sigma, "noise_was_estimated": noise_sigma is None, **_named(strengths)}
     facts["objective"] = objective(np.float32(stages[-1]), observed, operator, *strengths)
-    return _restored(fit, stages, image, reference, facts)
+    if fit.outcome is Outcome.TIME_LIMIT:
+        fit, stages, facts = _or_minimiser(fit, stages, facts, observed, shape, operator, strengths)
+    return _restored(fit, stages, given, reference, facts)
+
+
+def num_grades(task: str, options: Options) -> int:
+    """How many grades a task trains at most: what a view of its progress counts to."""
+
+    def count(default: int) -> int:
+        return (options.grades or default) if options.method == "mgdl" else 1
+
+    best = {"regress": count(GRADES) + count(BEST_GRADES), "denoise": count(BEST_GRADES), "deblur": count(1)}
+    return best.get(task, count(GRADES)) if options.recipe == "best" else count(GRADES)
+
+
+def _or_minimiser(fit: Fit, stages, facts, observed, shape, operator, strengths) -> tuple[Fit, list, dict]:
+    """The grades, or the minimiser over all images where time was too short for them: where, by the objective, they
+    have not come half way to it from the observation."""
+    factor = shape[1] // observed.shape[1]
+    plain = observed.repeat(factor, axis=1).repeat(factor, axis=2)
+    minimiser = solve(observed, operator, *strengths, shape=shape)
+    least, most = (objective(image, observed, operator, *strengths) for image in (minimiser, plain))
+    if facts["objective"] <= (least + most) / 2:
+        return fit, stages, facts
+    facts = {name: value for name, value in facts.items() if name != "estimated_psnr"}
+    return Fit(MultiGrade(), fit.records), [minimiser], {**facts, "objective": least, "is_minimiser": True}
+
+
+def _estimated_psnr(error: float) -> float | None:
+    """None where the estimate of the mean square error is too uncertain to be positive."""
+    return float(-10 * np.log10(error)) if error > 0 else None
 
 
 def _strengths(task: str, observed, operator: Operator, sigma: float, options: Options) -> Strengths:
@@ -305,7 +347,7 @@ def _by_surroundings(observed, noise: float, options: Options) -> tuple[Fit, lis
         task = task.after(grade, ())
         stages.append(np.asarray(task.image).reshape(observed.shape))
         risks.append(task.risks())
-    estimates = [float(-10 * np.log10(max(risk.mean(), 1e-10))) for risk in risks]
+    estimates = [_estimated_psnr(risk.mean()) for risk in risks]
     count = surely_better(risks)
     fit = Fit(MultiGrade(fit.model.grades[:count]), fit.records)
     return fit, stages[:count], {"estimated_psnr": estimates[:count]}
@@ -327,13 +369,15 @@ def _by_smaller_copies(observed, operator, strengths, noise: float, options: Opt
         record_every=max(steps // 10, 1), residual_scaling=True, standardise_features=True, seed=options.seed,
         observers=options.observers, time_limit=options.time_limit, checkpoint=options.checkpoint,
     )  # fmt: skip
+    learned = _staged(fit.model, inputs)
+    if fit.outcome is Outcome.TIME_LIMIT and np.mean((targets - SHARE * learned[-1]) ** 2) > np.mean(targets**2):
+        return Fit(MultiGrade(), fit.records), [seen.minimisers[0]]  # worse than nothing, on the copies
     parts = np.array_split(np.arange(observed.size), -(-observed.size // 2**16))
     added = [_staged(fit.model, seen.inputs(part)) for part in parts]
     stages = []
-    for learned, addition in zip(_staged(fit.model, inputs), zip(*added, strict=True), strict=True):
+    for missed, addition in zip((targets - SHARE * part for part in learned), zip(*added, strict=True), strict=True):
         image = seen.minimisers[0] + SHARE * np.concatenate(addition).reshape(observed.shape)
-        variance = np.mean((targets - SHARE * learned) ** 2)
-        stages.append(consistent(observed, operator, image, max(noise, LEAST_NOISE) ** 2 / variance))
+        stages.append(consistent(observed, operator, image, max(noise, LEAST_NOISE) ** 2 / np.mean(missed**2)))
     return fit, stages
 
 
@@ -342,18 +386,23 @@ def _by_interpolation(structure, channels, options: Options, rows, held_out) -> 
 
     The weights of the mixture (bilinear, each grade, the fast recipe's image) come from the pixels held out.
     """
+    started = time.perf_counter()
     fast, images = _by_known_pixels(structure, channels, options, rows, held_out)
     known = channels[:, ::2, ::2]
     inputs, targets = lessons(known, options.seed)
-    count = options.grades or 2 if options.method == "mgdl" else 1
-    hidden = ((64,) * (2 if options.method == "mgdl" else 4),) * count
-    steps = max(round(600 * max(channels.shape) / FAST_SIDE), 300)
-    fit = fit_grades(
-        structures.graded(inputs.shape[1], hidden, 3, bias_std=0.2), inputs, targets, num_steps=steps, optimiser="muon",
-        learning_rate=warmup_cosine(0.02, steps), batch_size=2048, record_every=max(steps // 10, 1),
-        residual_scaling=True, standardise_features=True, seed=options.seed, observers=options.observers,
-        time_limit=options.time_limit,
-    )  # fmt: skip
+    count = options.grades or BEST_GRADES if options.method == "mgdl" else 1
+    layers = options.layers or BEST_LAYERS * (1 if options.method == "mgdl" else BEST_GRADES)
+    hidden = ((options.width or 64,) * layers,) * count
+    steps = options.epochs or max(round(600 * max(channels.shape) / FAST_SIDE), 300)
+    time_left = None if options.time_limit is None else options.time_limit - (time.perf_counter() - started)
+    fit = Fit(MultiGrade(), ())
+    if time_left is None or time_left > 0:
+        fit = fit_grades(
+            structures.graded(inputs.shape[1], hidden, 3, bias_std=0.2), inputs, targets, num_steps=steps,
+            optimiser="muon", learning_rate=warmup_cosine(options.learning_rate or 0.02, steps), batch_size=2048,
+            record_every=max(steps // 10, 1), residual_scaling=True, standardise_features=True, seed=options.seed,
+            observers=[_Later(observer, len(structure)) for observer in options.observers], time_limit=time_left,
+        )  # fmt: skip
     inputs, bilinear = neighbours(known)
     corrections = [0, *_staged(fit.model, inputs)]
     stages = [between(known, bilinear + correction, channels.shape) for correction in corrections]
@@ -364,6 +413,25 @@ def _by_interpolation(structure, channels, options: Options, rows, held_out) -> 
     weights = mixture(judges[:-1], judges[-1]) if len(held_out) else np.eye(len(candidates))[1]
     mixed = sum(weight * image for weight, image in zip(weights, candidates, strict=True))
     return Fit(fit.model, (*fast.records, *fit.records)), [*stages[1:], mixed]
+
+
+@dataclasses.dataclass(frozen=True)
+class _Later:
+    """An observer of a second fit, whose grades are counted on from those of the first."""
+
+    observer: Observer
+    before: int
+
+    @property
+    def name(self) -> str:
+        return self.observer.name
+
+    @property
+    def every(self) -> int | None:
+        return self.observer.every
+
+    def observe(self, snapshot: Snapshot, carry) -> Observation | None:
+        return self.observer.observe(dataclasses.replace(snapshot, grade=self.before + snapshot.grade), carry)
 
 
 def _train(structure, task, steps: int, settings: dict, options: Options, training: dict, **more) -> Fit:
@@ -397,7 +465,7 @@ def _structure(options: Options, *, layers: int, single_layers: int, outputs: in
     """The paper's MGDL-2/SGDL-2 (regression) or MGDL-3/SGDL-3 (restoration), unless the options say otherwise."""
     width = options.width or 128
     if options.method == "mgdl":
-        hidden = [(width,) * (options.layers or layers)] * (options.grades or 4)
+        hidden = [(width,) * (options.layers or layers)] * (options.grades or GRADES)
     elif options.grades not in (None, 1):
         raise ValueError(f"grades must be 1 with method sgdl; got {options.grades}")
     else:
@@ -420,18 +488,18 @@ def _check_reference(reference, shape: tuple[int, ...]) -> None:
         raise ValueError(f"reference must have the result's size {shape}; got {_channels(reference).shape}")
 
 
-def _restored(fit: Fit, stages, image, reference, facts: dict) -> Restored:
-    """``stages`` are (channels, h, w); what is returned has the axes of ``image``."""
+def _restored(fit: Fit, stages, observed, reference, facts: dict) -> Restored:
+    """``stages`` are (channels, h, w), as is ``observed``; what is returned is (h, w) or (h, w, 3)."""
     metrics = {**facts, "outcomes": [str(record.outcome) for record in fit.records]}
     metrics["seconds"] = sum(record.seconds for record in fit.records)
     stages = [np.asarray(stage, np.float64) for stage in stages]
     if reference is not None:
-        clean, observed = _channels(reference), _channels(image)
+        clean = _channels(reference)
         metrics["grades"] = [quality(stage, clean) for stage in stages]
         metrics["result"] = metrics["grades"][-1]
-        if observed.shape == clean.shape:
+        if observed is not None and observed.shape == clean.shape:
             metrics["input"] = quality(observed, clean)
-    pictures = tuple(np.moveaxis(stage, 0, -1) if np.ndim(image) == 3 else stage[0] for stage in stages)
+    pictures = tuple(np.moveaxis(stage, 0, -1) if len(stage) == 3 else stage[0] for stage in stages)
     return Restored(pictures[-1], pictures, fit.model, fit.records, metrics)
 
 
