@@ -154,8 +154,10 @@ def test_noise_is_estimated_from_known_pixels_alone():
     noise = np.random.default_rng(0).uniform(size=noisy.shape)
     assert estimate_noise_sigma(np.where(known, noisy, noise), known) == estimate_noise_sigma(noisy, known)
     assert estimate_noise_sigma(noisy, known) == pytest.approx(20, rel=0.2)
+    half = np.random.default_rng(1).random(noisy.shape[-2:]) < 0.5  # hardly any 4 x 4 pixels are all known
+    assert estimate_noise_sigma(np.where(half, noisy, 0), half) == pytest.approx(20, rel=0.2)
     with pytest.raises(ValueError, match="--noise-sigma"):
-        estimate_noise_sigma(noisy, np.arange(80) % 3 > np.zeros((64, 1)))
+        estimate_noise_sigma(noisy, np.arange(80) % 2 > np.zeros((64, 1)))
 
 
 def test_default_strengths_need_no_ground_truth_and_help():

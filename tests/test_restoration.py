@@ -277,7 +277,7 @@ def test_regression_of_two_rows_by_the_best_recipe_is_the_fast_one():
         (lambda: Options(epochs=0), "epochs must be at least 1"),
         (lambda: Options(seed=-1), "seed must be at least 0"),
         (lambda: restore.denoise(CAMERA, options=Options(recipe="best", beta=1.0)), "must not be given"),
-        (lambda: restore.inpaint(CAMERA, np.arange(64) % 3 > np.zeros((64, 1))), "--noise-sigma) must be given"),
+        (lambda: restore.inpaint(CAMERA, np.arange(64) % 2 > np.zeros((64, 1))), "--noise-sigma) must be given"),
         (lambda: Options(learning_rate=-1), "learning_rate must be a positive number"),
         (lambda: Options(weight=-1), "lambda must be at least 0"),
         (lambda: restore.denoise(CAMERA, options=Options(method="sgdl", grades=2)), "must be 1 with method sgdl"),
