@@ -226,11 +226,12 @@ def test_saved_estimator_predicts_the_same_bits(estimator, tmp_path):
 @pytest.mark.parametrize(
     "estimator",
     [
-        MultiGradeRegressor(np.int64(2), (np.int64(8),), max_iter=np.int32(5), alpha=np.float32(0.5)),
-        MultiGradeRegressor(2, [np.array([8, 4]), (8,)], max_iter=5, standardize=np.bool_(True)),
-        MultiScaleRegressor((8,), scales=np.array([1.0, 2.5]), max_iter=5),
+        MultiGradeRegressor(
+            np.int64(2), [np.array([8, 4]), (np.int64(8),)], max_iter=np.int32(5), alpha=np.float32(0.5)
+        ),
+        MultiScaleRegressor((8,), scales=np.array([1.0, 2.5]), max_iter=5, standardize=np.bool_(True)),
     ],
-    ids=["scalars", "nested", "array"],
+    ids=["graded", "scales"],
 )
 def test_numpy_parameters_are_saved_as_plain_values(estimator, tmp_path):
     estimator.set_params(solver="adam", random_state=0).fit(X, Y).save(tmp_path / "e.safetensors")

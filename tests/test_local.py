@@ -149,6 +149,7 @@ def test_deblurring_by_the_best_recipe_beats_the_minimiser_and_wiener_tuned_by_g
     assert restored.metrics["result"]["psnr"] > psnr(wiener.image, CAMERA) + 0.2
 
 
+@pytest.mark.slow
 def test_deblurring_by_the_best_recipe_without_time_is_the_minimiser():
     options = restore.Options(recipe="best", width=16, layers=1, time_limit=1e-3)
     restored = restore.deblur(BLURRED[0], blur_sigma=2, noise_sigma=3, options=options)

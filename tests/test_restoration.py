@@ -213,7 +213,7 @@ def test_an_estimate_that_is_not_positive_is_none():
     assert restore._estimated_psnr(-1e-9) is None
 
 
-@pytest.mark.parametrize("recipe", ["fast", "paper"])
+@pytest.mark.parametrize("recipe", ["fast", pytest.param("paper", marks=pytest.mark.slow)])
 def test_a_time_limit_too_short_for_the_grades_gives_the_minimiser(recipe):
     noisy = add_noise(CAMERA, 20, seed=0)
     options = Options(**{**SMALL, "epochs": 10**6}, recipe=recipe, time_limit=1e-3)
@@ -236,6 +236,7 @@ class Watcher:
         self.grades.append(snapshot.grade)
 
 
+@pytest.mark.slow
 def test_both_fits_of_regression_by_the_best_recipe_follow_the_options():
     watcher = Watcher()
     options = Options(recipe="best", **{**SMALL, "epochs": 12}, observers=[watcher])
@@ -254,6 +255,7 @@ def test_the_second_fit_has_the_time_that_the_first_leaves():
     assert result.metrics["result"]["psnr"] > psnr(bilinear, CAMERA) - 0.5
 
 
+@pytest.mark.slow
 def test_regression_of_two_rows_by_the_best_recipe_is_the_fast_one():
     images = [
         restore.regress(CAMERA[:2], options=Options(recipe=recipe, **{**SMALL, "epochs": 5})).image
