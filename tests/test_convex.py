@@ -344,6 +344,7 @@ def test_column_generation_reaches_the_optimum_over_all_patterns(solved):
     assert certificate.num_patterns < solution.certificate.num_patterns
 
 
+@pytest.mark.slow
 def test_three_convex_grades_fall_on_setting_one(capsys):
     data = setting(1)
     x, y = data.x_train[::32], data.y_train[::32]

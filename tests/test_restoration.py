@@ -115,7 +115,7 @@ def test_a_grade_sees_earlier_grades_only_through_features_image_and_u():
     assert float(both.model.grades[1].scale) == pytest.approx(expected, rel=1e-4)  # epsilon_2
 
 
-@pytest.mark.parametrize("recipe", ["paper", "fast"])
+@pytest.mark.parametrize("recipe", [pytest.param("paper", marks=pytest.mark.slow), "fast"])
 def test_every_task_returns_an_image_its_model_reproduces(recipe):
     options = Options(**{**SMALL, "epochs": 20}, recipe=recipe)
     mask = np.random.default_rng(0).uniform(size=CAMERA.shape) < 0.7
@@ -135,6 +135,7 @@ def test_every_task_returns_an_image_its_model_reproduces(recipe):
         assert len(result.stages) == 2
 
 
+@pytest.mark.slow
 def test_colour_is_restored_channel_by_channel_in_one_network():
     image = load(":astronaut").pixels[:96:3, :96:3]
     result = restore.denoise(add_noise(image, 15, seed=0), noise_sigma=15, reference=image, options=Options(**SMALL))
