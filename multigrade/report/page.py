@@ -185,7 +185,7 @@ def _summary(gathered: Gathered, found: Sequence[Verdict], title: str, progress:
     return tag(
         "section", tag("h1", title), tag("p", f"Written on {now} from saved results alone.", class_="soft"),
         _progress(progress), _warnings(gathered), tag("div", tiles, class_="tiles"), _facts(gathered.cells),
-        _overview(gathered.cells, found), id="summary",
+        _overview(gathered.cells, found) if gathered.of_the_paper or progress else None, id="summary",
     )  # fmt: skip
 
 
