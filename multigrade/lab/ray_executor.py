@@ -54,7 +54,7 @@ def on_ray(
 def _import_ray():
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     try:
-        import ray
+        import ray  # pyright: ignore[reportMissingImports]  (an extra)
     except ImportError:
         raise ValueError("the executor ray needs Ray: pip install 'multigrade[ray]'") from None
     return ray
