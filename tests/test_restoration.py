@@ -14,6 +14,7 @@ from multigrade.imaging.baselines import interpolate_grid
 from multigrade.imaging.images import add_blur, add_noise, load
 from multigrade.imaging.metrics import psnr
 from multigrade.imaging.operators import GaussianBlur, Identity
+from multigrade.imaging.recipes import Options, estimated_psnr
 from multigrade.imaging.restoration import (
     DIFFERENCES,
     ImageData,
@@ -23,7 +24,6 @@ from multigrade.imaging.restoration import (
     pixel_coordinates,
     soft_threshold,
 )
-from multigrade.imaging.restore import Options
 from multigrade.imaging.variational import huber, objective, solve
 from multigrade.training.grades import train_grades
 
@@ -210,8 +210,8 @@ def test_noise_beside_a_white_area_is_removed():
 
 
 def test_an_estimate_that_is_not_positive_is_none():
-    assert restore._estimated_psnr(0.01) == pytest.approx(20)
-    assert restore._estimated_psnr(-1e-9) is None
+    assert estimated_psnr(0.01) == pytest.approx(20)
+    assert estimated_psnr(-1e-9) is None
 
 
 @pytest.mark.parametrize("recipe", ["fast", pytest.param("paper", marks=pytest.mark.slow)])

@@ -11,6 +11,7 @@ import numpy as np
 from ..imaging import baselines, images, restore
 from ..imaging.figure import FIGURE_FORMATS, Panel, comparison_figure
 from ..imaging.operators import GaussianBlur
+from ..imaging.recipes import num_grades
 from ..imaging.strengths import LEAST_NOISE
 from ..training import RunRecord
 from ._live import print_outcomes, watching
@@ -61,7 +62,7 @@ def run(task: str, picture: images.Picture, given: dict, checkpoint: Path) -> Re
     options = restore.Options(**{name: given.get(name) for name in (*names, "time_limit")}, checkpoint=checkpoint)
     observed, reference, extra = _prepared(task, picture, given)
     view = {"quiet": given["quiet"], "tensorboard": given["tensorboard"], "checkpoint": checkpoint}
-    with watching(restore.num_grades(task, options), task, **view) as observers:
+    with watching(num_grades(task, options), task, **view) as observers:
         options = dataclasses.replace(options, observers=observers)
         restored = _call(task, observed, reference, extra, options, given)
     metrics = {**restored.metrics, "seconds": time.perf_counter() - started}

@@ -18,96 +18,37 @@ of use, the image is the minimiser over all images, the model has no grades, and
 """
 
 import dataclasses
-import os
-import time
-from collections.abc import Sequence
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .. import structures
 from ..model import MultiGrade
-from ..networks import Network
-from ..training import Fit, Plateau, fit_grades, warmup_cosine
-from ..training.checkpoint import fingerprint
-from ..training.grades import make_checkpoint, train_grades
-from ..training.observers import Observation, Observer, Snapshot
+from ..training import Fit
 from ..training.record import Outcome, RunRecord
-from .judges import EXTRA_NOISE, Missed, SecondLook, Unexplained, least, mixed, surely_better
-from .local import (
-    Blurred,
-    RiskTask,
-    between,
-    consistent,
-    lessons,
-    lessons_in_deblurring,
-    mixture,
-    neighbours,
-)
+from .judges import EXTRA_NOISE, SecondLook, Unexplained, least, mixed
 from .metrics import psnr, ssim
 from .noise import estimate_noise_sigma
 from .operators import BlockAverage, GaussianBlur, Identity, Mask, Operator
-from .restoration import RestorationTask, pixel_coordinates
-from .strengths import LEAST_NOISE, Strengths, choose_strengths
-from .target import PixelFeatures, TargetTask
+from .recipes import (
+    Options,
+    by_interpolation,
+    by_known_pixels,
+    by_pixels,
+    by_rows,
+    by_smaller_copies,
+    by_surroundings,
+    by_whole_images,
+    estimated_psnr,
+    strengths_of,
+    structure_of,
+)
+from .strengths import Strengths
 from .variational import objective, solve
 
-GRADES = 4  # of MGDL-2 and MGDL-3, Appendix D
-# lambda per unit of noise in the paper recipe; 0.25 gives the recorded winner 1e-2 at noise 10, the rest is our choice.
-RULE = {"denoise": 0.25, "deblur": 0.04, "inpaint": 0.04, "upsample": 0.04}
-SMALLEST_LAMBDA = 1e-4
-# The fast recipe: steps per grade for 512 x 512 pixels, more in proportion to the image's side. The finer what is left
-# to learn, the more noise the draws add to it: pixels per step grow with the grade, and the rate is lower; also where
-# there are more steps, as their square root, or weights wander off and a grade dies. One deep network gets the means.
-FAST_STEPS = {"regress": 1700, "restore": 3200}
-FAST_SIDE = 512
-FAST_BATCHES = (1024, 1024, 2048, 4096)
-FAST_RATES = (0.02, 0.02, 0.014, 0.014)
-# The best recipe: grades at most, hidden layers, steps per grade (as above), pixels per step, rate.
-BEST_GRADES, BEST_LAYERS, BEST_STEPS, BEST_BATCHES, BEST_RATE = 2, 2, 1500, (1024, 2048), 0.01
-PIXELS_PER_STEP = 120  # of the copies that the best recipe for deblurring learns from; more steps learn them by heart
-SHARE = 0.8  # of what the grades add to an image, which is not quite like its smaller copies
 LEAST_SIGMA = 0.01  # on the 0..255 scale; less is no noise, and derivatives from probes that small drown in rounding
 LEAST_DEBLURRED = 64  # pixels on a side; smaller images teach nothing by smaller copies
 LEAST_INTERPOLATED = 3  # pixels on a side; every second pixel of a smaller one has no neighbour to learn from
-METHODS = ("mgdl", "sgdl")
-RECIPES = ("paper", "fast", "best")
-
-
-@dataclasses.dataclass(frozen=True)
-class Options:
-    """How to train; None takes the recipe's value."""
-
-    method: str = "mgdl"
-    recipe: str = "fast"
-    grades: int | None = None
-    layers: int | None = None  # hidden layers per grade (mgdl) or in all (sgdl)
-    width: int | None = None
-    epochs: int | None = None  # steps per grade
-    learning_rate: float | None = None
-    weight: float | None = None  # lambda
-    beta: float | None = None
-    seed: int = 0
-    time_limit: float | None = None  # seconds of training
-    observers: Sequence[Observer] = ()
-    checkpoint: str | os.PathLike | None = None
-
-    def __post_init__(self):
-        for name, value, known in (("method", self.method, METHODS), ("recipe", self.recipe, RECIPES)):
-            if value not in known:
-                raise ValueError(f"{name} must be one of {', '.join(known)}; got {value!r}")
-        for name, lowest in (("grades", 1), ("layers", 1), ("width", 1), ("epochs", 1), ("seed", 0)):
-            value = getattr(self, name)
-            if value is not None and value < lowest:
-                raise ValueError(f"{name} must be at least {lowest}; got {value!r}")
-        for name in ("learning_rate", "beta", "time_limit"):
-            value = getattr(self, name)
-            if value is not None and not (np.isfinite(value) and value > 0):
-                raise ValueError(f"{name} must be a positive number; got {value!r}")
-        if self.weight is not None and not (np.isfinite(self.weight) and self.weight >= 0):
-            raise ValueError(f"lambda must be at least 0; got {self.weight!r}")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -126,13 +67,13 @@ def regress(image, *, reference=None, options: Options = Options()) -> Restored:
     channels = _channels(image)
     _, height, width = channels.shape
     _check_reference(reference, channels.shape)
-    structure = _structure(options, layers=2, single_layers=8, outputs=len(channels))
+    structure = structure_of(options, layers=2, single_layers=8, outputs=len(channels))
     pixels = np.arange(height * width).reshape(height, width)
     rows, held_out = pixels[::2, ::2].ravel(), pixels[1::2, 1::2].ravel()
     if options.recipe != "paper":  # fewer pixels, yet of all three kinds: beside, below and between the known ones
         held_out = np.concatenate([pixels[top::4, left::4].ravel() for top, left in ((0, 1), (1, 0), (1, 1))])
     recipe = "fast" if options.recipe == "best" and min(height, width) < LEAST_INTERPOLATED else options.recipe
-    train = {"paper": _by_rows, "fast": _by_known_pixels, "best": _by_interpolation}[recipe]
+    train = {"paper": by_rows, "fast": by_known_pixels, "best": by_interpolation}[recipe]
     fit, stages = train(structure, channels, options, rows, held_out)
     facts = {"train_psnr": psnr(stages[-1][:, ::2, ::2], channels[:, ::2, ::2])}
     observed, clean = (None, image) if reference is None else (channels, reference)
@@ -180,51 +121,42 @@ def _restore(task, image, operator: Operator, known, noise_sigma, reference, opt
     is_noisy = sigma >= LEAST_SIGMA
     shape = (len(observed), *getattr(operator, "shape", observed.shape[1:]))
     _check_reference(reference, shape)
-    structure = _structure(options, layers=3, single_layers=12, outputs=len(observed))
+    structure = structure_of(options, layers=3, single_layers=12, outputs=len(observed))
     if options.recipe == "best" and task == "denoise" and is_noisy:
-        fit, stages, facts = _by_surroundings(observed, sigma / 255, options)
+        fit, stages, facts = by_surroundings(observed, sigma / 255, options)
         facts |= {"noise_sigma": sigma, "noise_was_estimated": noise_sigma is None}
         return _restored(fit, stages, given, reference, facts)
     if options.recipe == "best" and isinstance(operator, GaussianBlur) and min(shape[1:]) >= LEAST_DEBLURRED:
-        strengths = _strengths(task, observed, operator, sigma, options)
-        fit, stages = _by_smaller_copies(observed, operator, strengths, sigma / 255, options)
+        strengths = strengths_of(task, observed, operator, sigma, options)
+        fit, stages = by_smaller_copies(observed, operator, strengths, sigma / 255, options)
         facts = {} if fit.model.grades else {"is_minimiser": True}
     elif options.recipe == "paper":
-        strengths = _strengths(task, observed, operator, sigma, options)
-        fit, stages = _whole_image(structure, observed, shape, operator, strengths, reference, options)
+        strengths = strengths_of(task, observed, operator, sigma, options)
+        clean = None if reference is None else _channels(reference)
+        fit, stages = by_whole_images(structure, observed, shape, operator, strengths, clean, options)
         facts = {}
     else:
         noisier = EXTRA_NOISE if task == "denoise" and is_noisy else 0.0
         extra = np.random.default_rng(options.seed + 2**32).standard_normal(observed.shape).astype(np.float32)
         first = observed + np.float32(noisier * sigma / 255) * extra
-        strengths = _strengths(task, first, operator, sigma * np.hypot(1, noisier), options)
+        strengths = strengths_of(task, first, operator, sigma * np.hypot(1, noisier), options)
         target = solve(first, operator, *strengths, shape=shape)
         facts = {"least_objective": objective(target, observed, operator, *strengths)}
         if noisier:
             judge = SecondLook(observed, extra, sigma / 255)
-            fit, stages = _by_pixels(structure, target, options, judge)
+            fit, stages = by_pixels(structure, target, options, judge)
             fit, stages = mixed(fit, stages, judge)
-            facts["estimated_psnr"] = [_estimated_psnr(judge(stage)) for stage in stages]
+            facts["estimated_psnr"] = [estimated_psnr(judge(stage)) for stage in stages]
         elif isinstance(operator, GaussianBlur) and is_noisy:
             judge = Unexplained(observed, operator, sigma / 255)
-            fit, stages = least(*_by_pixels(structure, target, options, judge), judge)
+            fit, stages = least(*by_pixels(structure, target, options, judge), judge)
         else:
-            fit, stages = _by_pixels(structure, target, options)
+            fit, stages = by_pixels(structure, target, options)
     facts |= {"noise_sigma": sigma, "noise_was_estimated": noise_sigma is None, **_named(strengths)}
     facts["objective"] = objective(np.float32(stages[-1]), observed, operator, *strengths)
     if fit.outcome is Outcome.TIME_LIMIT:
         fit, stages, facts = _or_minimiser(fit, stages, facts, observed, shape, operator, strengths)
     return _restored(fit, stages, given, reference, facts)
-
-
-def num_grades(task: str, options: Options) -> int:
-    """How many grades a task trains at most: what a view of its progress counts to."""
-
-    def count(default: int) -> int:
-        return (options.grades or default) if options.method == "mgdl" else 1
-
-    best = {"regress": count(GRADES) + count(BEST_GRADES), "denoise": count(BEST_GRADES), "deblur": count(1)}
-    return best.get(task, count(GRADES)) if options.recipe == "best" else count(GRADES)
 
 
 def _or_minimiser(fit: Fit, stages, facts, observed, shape, operator, strengths) -> tuple[Fit, list, dict]:
@@ -240,238 +172,8 @@ def _or_minimiser(fit: Fit, stages, facts, observed, shape, operator, strengths)
     return Fit(MultiGrade(), fit.records), [minimiser], {**facts, "objective": least, "is_minimiser": True}
 
 
-def _estimated_psnr(error: float) -> float | None:
-    """None where the estimate of the mean square error is too uncertain to be positive."""
-    return float(-10 * np.log10(error)) if error > 0 else None
-
-
-def _strengths(task: str, observed, operator: Operator, sigma: float, options: Options) -> Strengths:
-    """lambda and beta: the caller's, else the recipe's."""
-    if options.recipe == "paper":
-        chosen = Strengths(max(RULE[task] * sigma / 255, SMALLEST_LAMBDA), 1.0)
-    else:
-        chosen = choose_strengths(observed, operator, sigma / 255)
-    weight = chosen.weight if options.weight is None else options.weight
-    return Strengths(weight, chosen.beta if options.beta is None else options.beta)
-
-
 def _named(strengths: Strengths) -> dict[str, float]:
     return {"lambda": strengths.weight, "beta": strengths.beta}
-
-
-def _by_rows(structure, channels, options: Options, rows, held_out) -> tuple[Fit, list]:
-    """Regression by the paper's recipe: every step sees every training pixel."""
-    _, height, width = channels.shape
-    inputs, values = pixel_coordinates(height, width), channels.reshape(len(channels), -1).T
-    fit = fit_grades(
-        structure, inputs[rows], values[rows], num_steps=options.epochs or 10_000, optimiser="adam",
-        learning_rate=options.learning_rate or 1e-3, record_every=10, stopping=Plateau(20, 1e-4), seed=options.seed,
-        seed_per_grade=False, validation=(inputs[held_out], values[held_out]) if len(held_out) else None,
-        time_limit=options.time_limit, observers=options.observers, checkpoint=options.checkpoint,
-    )  # fmt: skip
-    return fit, [stage.T.reshape(channels.shape) for stage in _staged(fit.model, inputs)]
-
-
-def _whole_image(structure, observed, shape, operator, strengths, reference, options: Options) -> tuple[Fit, list]:
-    """Restoration by the paper's recipe: a proximal step and an Adam step that see every pixel."""
-    clean = None if reference is None else jnp.asarray(_channels(reference))
-    task = RestorationTask(
-        jnp.asarray(pixel_coordinates(*shape[1:])), jnp.asarray(observed), jnp.zeros(shape, jnp.float32), operator,
-        strengths.weight, strengths.beta, 0.99, reference=clean,
-    )  # fmt: skip
-    settings = {"data": fingerprint(observed), "operator": type(operator).__name__, "strengths": tuple(strengths)}
-    settings["operator arrays"] = fingerprint(*jax.tree.leaves(operator))
-    training = {"optimiser": "adam", "learning_rate": options.learning_rate or 5e-3, "record_every": 10}
-    fit = _train(structure, task, options.epochs or 20_000, settings, options, training)
-    return fit, _images(fit.model, task)
-
-
-def _by_known_pixels(structure, channels, options: Options, rows, held_out) -> tuple[Fit, list]:
-    """The fast recipe for regression."""
-    judge = Missed(channels, held_out) if len(held_out) else None
-    fit, stages = _by_pixels(structure, channels, options, judge, rows, held_out)
-    return (fit, stages) if judge is None else least(fit, stages, judge)
-
-
-def _by_pixels(structure, target, options: Options, judge=None, rows=None, held_out=()) -> tuple[Fit, list]:
-    """The fast recipe: random pixels of a target image (channels, h, w), all of them or those at ``rows``.
-
-    The last grade is the first that the judge finds no better than the one before, or good enough.
-    """
-    channels, height, width = target.shape
-    steps = FAST_STEPS["restore" if rows is None else "regress"] * max(height, width) / FAST_SIDE
-    steps = options.epochs or max(round(steps), 500)
-    num_pixels = height * width if rows is None else len(rows)
-    plan = list(zip(FAST_BATCHES, FAST_RATES, strict=True))
-    plan = [plan[min(i, len(plan) - 1)] for i in range(len(structure))]
-    batches, rates = zip(*(plan if options.method == "mgdl" else [np.mean(plan, axis=0)]), strict=True)
-    slower = min(1, (FAST_STEPS["restore"] / steps) ** 0.5)
-    batches = tuple(min(int(batch), num_pixels) for batch in batches)
-    schedules = tuple(warmup_cosine(options.learning_rate or slower * rate, steps) for rate in rates)
-    task = TargetTask(
-        PixelFeatures(jnp.asarray(2 * pixel_coordinates(height, width) - 1)), jnp.zeros((height * width, channels)),
-        jnp.asarray(target.reshape(channels, -1).T, jnp.float32), batches,
-        *(None if pixels is None or not len(pixels) else jnp.asarray(pixels) for pixels in (rows, held_out)),
-    )  # fmt: skip
-    settings = {"data": fingerprint(target, rows, np.asarray(held_out)), "batch_sizes": task.batch_sizes}
-    training = {"optimiser": "muon", "learning_rate": schedules, "record_every": max(steps // 30, 1), "keep": "best"}
-
-    def picture(image) -> np.ndarray:
-        return np.asarray(image).T.reshape(target.shape)
-
-    def enough(tasks: Sequence[TargetTask]) -> bool:
-        if judge is None:
-            return False
-        errors = [judge(picture(task.image)) for task in tasks[-2:]]
-        return errors[-1] <= judge.enough or (len(errors) > 1 and errors[1] >= errors[0])
-
-    fit = _train(structure, task, steps, settings, options, training, enough=enough)
-    return fit, [picture(image) for image in _images(fit.model, task)]
-
-
-def _by_surroundings(observed, noise: float, options: Options) -> tuple[Fit, list, dict]:
-    """The best recipe for denoising: grades on what surrounds a pixel, each surely better than those before."""
-    count = (options.grades or BEST_GRADES) if options.method == "mgdl" else 1
-    batches = (*BEST_BATCHES, *(BEST_BATCHES[-1],) * count)[:count]
-    task = RiskTask.of(observed, noise, tuple(min(batch, observed.size) for batch in batches))
-    layers = options.layers or BEST_LAYERS * (1 if options.method == "mgdl" else BEST_GRADES)
-    hidden = ((options.width or 128,) * layers,) * count
-    structure = structures.graded(task.around.num_inputs, hidden, 1, bias_std=0.2)
-    steps = options.epochs or max(round(BEST_STEPS * max(observed.shape) / FAST_SIDE), 500)
-    rate = options.learning_rate or BEST_RATE
-    training = {"optimiser": "muon", "learning_rate": warmup_cosine(rate, steps), "record_every": max(steps // 10, 1)}
-    settings = {"data": fingerprint(observed), "noise": noise, "batch_sizes": task.batch_sizes}
-    fit = _train(structure, task, steps, settings, options, {**training, "keep": "best"})
-    stages, risks = [], []
-    for grade in fit.model.grades:
-        task = task.after(grade, ())
-        stages.append(np.asarray(task.image).reshape(observed.shape))
-        risks.append(task.risks())
-    estimates = [_estimated_psnr(risk.mean()) for risk in risks]
-    count = surely_better(risks)
-    fit = Fit(MultiGrade(fit.model.grades[:count]), fit.records)
-    return fit, stages[:count], {"estimated_psnr": estimates[:count]}
-
-
-def _by_smaller_copies(observed, operator, strengths, noise: float, options: Options) -> tuple[Fit, list]:
-    """The best recipe for deblurring: learn from smaller copies what the minimiser misses.
-
-    Most of what is learned is added, and the result brought back to what the observation says. One grade, unless the
-    options ask for more: a second one learns its few copies by heart.
-    """
-    seen = Blurred.of(observed, operator, strengths)
-    inputs, targets, num_pixels = lessons_in_deblurring(seen.minimisers[0], operator, strengths, noise, options.seed)
-    steps = options.epochs or int(np.clip(num_pixels / PIXELS_PER_STEP, 200, 1500))
-    hidden = ((options.width or 128,) * (options.layers or BEST_LAYERS),) * (options.grades or 1)
-    fit = fit_grades(
-        structures.graded(inputs.shape[1], hidden, 1, bias_std=0.2), inputs, targets, num_steps=steps, optimiser="muon",
-        learning_rate=warmup_cosine(options.learning_rate or BEST_RATE, steps), batch_size=min(2048, len(inputs)),
-        record_every=max(steps // 10, 1), residual_scaling=True, standardise_features=True, seed=options.seed,
-        observers=options.observers, time_limit=options.time_limit, checkpoint=options.checkpoint,
-    )  # fmt: skip
-    learned = _staged(fit.model, inputs)
-    if fit.outcome is Outcome.TIME_LIMIT and np.mean((targets - SHARE * learned[-1]) ** 2) > np.mean(targets**2):
-        return Fit(MultiGrade(), fit.records), [seen.minimisers[0]]  # worse than nothing, on the copies
-    parts = np.array_split(np.arange(observed.size), -(-observed.size // 2**16))
-    added = [_staged(fit.model, seen.inputs(part)) for part in parts]
-    stages = []
-    for missed, addition in zip((targets - SHARE * part for part in learned), zip(*added, strict=True), strict=True):
-        image = seen.minimisers[0] + SHARE * np.concatenate(addition).reshape(observed.shape)
-        stages.append(consistent(observed, operator, image, max(noise, LEAST_NOISE) ** 2 / np.mean(missed**2)))
-    return fit, stages
-
-
-def _by_interpolation(structure, channels, options: Options, rows, held_out) -> tuple[Fit, list]:
-    """The best recipe for regression: grades that learn what bilinear interpolation misses, mixed with the fast ones.
-
-    The weights of the mixture (bilinear, each grade, the fast recipe's image) come from the pixels held out.
-    """
-    started = time.perf_counter()
-    fast, images = _by_known_pixels(structure, channels, options, rows, held_out)
-    known = channels[:, ::2, ::2]
-    inputs, targets = lessons(known, options.seed)
-    count = options.grades or BEST_GRADES if options.method == "mgdl" else 1
-    layers = options.layers or BEST_LAYERS * (1 if options.method == "mgdl" else BEST_GRADES)
-    hidden = ((options.width or 64,) * layers,) * count
-    steps = options.epochs or max(round(600 * max(channels.shape) / FAST_SIDE), 300)
-    time_left = None if options.time_limit is None else options.time_limit - (time.perf_counter() - started)
-    fit = Fit(MultiGrade(), ())
-    if time_left is None or time_left > 0:
-        fit = fit_grades(
-            structures.graded(inputs.shape[1], hidden, 3, bias_std=0.2), inputs, targets, num_steps=steps,
-            optimiser="muon", learning_rate=warmup_cosine(options.learning_rate or 0.02, steps), batch_size=2048,
-            record_every=max(steps // 10, 1), residual_scaling=True, standardise_features=True, seed=options.seed,
-            observers=[_Later(observer, len(structure)) for observer in options.observers], time_limit=time_left,
-        )  # fmt: skip
-    inputs, bilinear = neighbours(known)
-    corrections = [0, *_staged(fit.model, inputs)]
-    stages = [between(known, bilinear + correction, channels.shape) for correction in corrections]
-    exact = np.array(images[-1])
-    exact[:, ::2, ::2] = known
-    candidates = [*stages, exact]
-    judges = [image.reshape(len(channels), -1)[:, held_out] for image in (*candidates, channels)]
-    weights = mixture(judges[:-1], judges[-1]) if len(held_out) else np.eye(len(candidates))[1]
-    mixed = sum(weight * image for weight, image in zip(weights, candidates, strict=True))
-    return Fit(fit.model, (*fast.records, *fit.records)), [*stages[1:], mixed]
-
-
-@dataclasses.dataclass(frozen=True)
-class _Later:
-    """An observer of a second fit, whose grades are counted on from those of the first."""
-
-    observer: Observer
-    before: int
-
-    @property
-    def name(self) -> str:
-        return self.observer.name
-
-    @property
-    def every(self) -> int | None:
-        return self.observer.every
-
-    def observe(self, snapshot: Snapshot, carry) -> Observation | None:
-        return self.observer.observe(dataclasses.replace(snapshot, grade=self.before + snapshot.grade), carry)
-
-
-def _train(structure, task, steps: int, settings: dict, options: Options, training: dict, **more) -> Fit:
-    plan = (steps,) * len(structure)
-    settings = {**settings, "seed": options.seed, **training}
-    checkpoint = make_checkpoint(options.checkpoint, 30.0, structure, plan, options.observers, settings)
-    return train_grades(
-        structure, task, num_steps=plan, seed=options.seed, seed_per_grade=options.recipe != "paper",
-        time_limit=options.time_limit, observers=options.observers, checkpoint=checkpoint, **training,
-        **more,
-    )  # fmt: skip
-
-
-def _images(model: MultiGrade, task) -> list[np.ndarray]:
-    """The image after each grade."""
-    stages = []
-    for grade in model.grades:
-        task = task.after(grade, ())
-        stages.append(np.asarray(task.image))
-    return stages
-
-
-def _staged(model: MultiGrade, inputs: np.ndarray) -> list[np.ndarray]:
-    """Stages in slices of pixels, so that large images fit."""
-    starts = range(0, len(inputs), 2**16)
-    slices = [list(model.staged(jnp.asarray(inputs[start : start + 2**16]))) for start in starts]
-    return [np.concatenate(parts) for parts in zip(*slices, strict=True)]
-
-
-def _structure(options: Options, *, layers: int, single_layers: int, outputs: int) -> tuple[Network, ...]:
-    """The paper's MGDL-2/SGDL-2 (regression) or MGDL-3/SGDL-3 (restoration), unless the options say otherwise."""
-    width = options.width or 128
-    if options.method == "mgdl":
-        hidden = [(width,) * (options.layers or layers)] * (options.grades or GRADES)
-    elif options.grades not in (None, 1):
-        raise ValueError(f"grades must be 1 with method sgdl; got {options.grades}")
-    else:
-        hidden = [(width,) * (options.layers or single_layers)]
-    init = {"weight_init": "glorot", "bias_std": 0.01} if options.recipe == "paper" else {"bias_std": 0.2}
-    return structures.graded(2, hidden, outputs, **init)
 
 
 def _channels(image) -> np.ndarray:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from .. import structures
-from ..imaging.restore import FAST_SIDE, FAST_STEPS
+from ..imaging.recipes import FAST_SIDE, FAST_STEPS
 from ..networks import AnyNetwork, MultiScaleNetwork
 from ..training import fit_grades
 from .images import ENTRIES, WALNUT_SIZE

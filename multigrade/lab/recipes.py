@@ -15,7 +15,7 @@ import types
 import typing
 from collections.abc import Mapping, Sequence
 
-from ..imaging import restore
+from ..imaging.recipes import RECIPES
 
 # Rates in [0.001, 0.5] and [0.001, 1] (Section 5); which ones is our choice, the ends of all quoted ranges among them.
 SYNTHETIC_RATES = (0.001, 0.003, 0.005, 0.006, 0.008, 0.01, 0.03, 0.05, 0.06, 0.08, 0.1, 0.2, 0.3, 0.4, 0.5)
@@ -199,7 +199,7 @@ IMAGE_TASKS = ("regression", "restoration", "baseline")
 
 def names() -> tuple[str, ...]:
     """The recipes there are."""
-    return (*restore.RECIPES, "quick")
+    return (*RECIPES, "quick")
 
 
 def config(kind: str, recipe: str, overrides: Mapping[str, str] | None = None) -> Config:
