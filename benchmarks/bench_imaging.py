@@ -1,11 +1,12 @@
 """The Gaussian blur against other ways to compute it, and the classical baselines against the recorded figures.
 
-    python -m benchmarks.bench_imaging
+    python -m benchmarks.bench_imaging [FOLDER]
 
-Times are the fastest of interleaved calls, so that a busy machine slows all alike. The baselines need the paper's
-images beside the repository, in ``../shared/images/paper``; without them that part says so and is left out.
+Times are the fastest of interleaved calls, so that a busy machine slows all alike. The baselines need a folder with the
+paper's images (butterfly.png and so on); without it that part says so and is left out.
 """
 
+import sys
 import time
 from pathlib import Path
 
@@ -15,14 +16,14 @@ import numpy as np
 from jax.scipy.fft import dctn, idctn
 
 from multigrade.imaging import baselines
-from multigrade.imaging.images import add_blur, add_noise, load
+from multigrade.imaging.images import add_blur, add_noise
 from multigrade.imaging.metrics import psnr
 from multigrade.imaging.operators import GaussianBlur
+from multigrade.lab.images import Pictures
 
-PAPER_IMAGES = Path(__file__).resolve().parents[2] / "shared" / "images" / "paper"
 REPEATS = 10
 
-# Our own measurements of the same methods, kept with the paper's facts; tuned by ground truth.
+# Measured before, by other implementations of the same methods; tuned by ground truth.
 RECORDED_INTERPOLATION = {
     "cameraman": (25.54, 25.29),
     "barbara": (25.15, 24.06),
@@ -45,16 +46,17 @@ BLUR_LEVELS = (3, 5, 7)
 BLUR_NOISE = 3
 
 
-def main() -> None:
+def main(folder: Path | None = None) -> None:
     for size in (512, 1024):
         for sigma in (3.0, 7.0):
             compare_blurs(size, sigma)
-    if not PAPER_IMAGES.is_dir():
-        print("The paper's images are not beside the repository: no table of baselines.")
+    if folder is None:
+        print("No table of baselines: python -m benchmarks.bench_imaging FOLDER, with the paper's images, prints it.")
         return
-    interpolation_table()
-    denoising_table()
-    deblurring_table()
+    pictures = Pictures(folder)
+    interpolation_table(pictures)
+    denoising_table(pictures)
+    deblurring_table(pictures)
 
 
 def compare_blurs(size: int, sigma: float) -> None:
@@ -131,14 +133,10 @@ def cosine_transform(sigma: float, size: int):
     return lambda image: idctn(eigenvalues * dctn(image, norm="ortho"), norm="ortho")
 
 
-def paper_image(name: str) -> np.ndarray:
-    return load(PAPER_IMAGES / f"{name}.png").pixels
-
-
-def interpolation_table() -> None:
+def interpolation_table(pictures: Pictures) -> None:
     print("\nRegression grid interpolated, PSNR in dB (recorded)")
     for name, recorded in RECORDED_INTERPOLATION.items():
-        image = paper_image(name)
+        image = pictures.get(name).pixels
         cells = []
         for kind, value in zip(baselines.ORDERS, recorded, strict=True):
             filled = baselines.interpolate_grid(image[::2, ::2], image.shape, kind=kind)
@@ -146,10 +144,10 @@ def interpolation_table() -> None:
         print(f"  {name:10s} {'   '.join(cells)}")
 
 
-def denoising_table() -> None:
+def denoising_table(pictures: Pictures) -> None:
     print("\nROF denoising, PSNR in dB: by the noise rule / tuned by ground truth (recorded) [seconds per solve]")
     for name, recorded in RECORDED_ROF.items():
-        clean = paper_image(name)
+        clean = pictures.get(name).pixels
         for sigma, value in zip(NOISE_LEVELS, recorded, strict=True):
             noisy = add_noise(clean, sigma, seed=0)
             start = baselines.tv_denoise_strength(sigma)
@@ -160,12 +158,12 @@ def denoising_table() -> None:
             print(f"  {name:10s} noise {sigma}: {ruled:.2f} / {best.psnr:.2f} ({value:.2f}) [{took:.2f}]")
 
 
-def deblurring_table() -> None:
+def deblurring_table(pictures: Pictures) -> None:
     print(
         "\nDeblurring, noise 3, PSNR in dB: TV by rule / tuned (recorded) [seconds per solve]; Wiener by rule / tuned"
     )
     for name, recorded in RECORDED_TV_DEBLURRING.items():
-        clean = paper_image(name).astype(np.float32)
+        clean = pictures.get(name).pixels.astype(np.float32)
         for sigma, value in zip(BLUR_LEVELS, recorded, strict=True):
             blur = GaussianBlur(float(sigma))
             blurred = add_noise(add_blur(clean, sigma), BLUR_NOISE, seed=0).astype(np.float32)
@@ -186,4 +184,4 @@ def deblurring_table() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(Path(sys.argv[1]) if len(sys.argv) > 1 else None)

@@ -13,6 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from multigrade import cli
+from multigrade.imaging import images
 from multigrade.lab import catalogue
 from multigrade.lab.executors import Report
 from multigrade.lab.job import Job, Result, Saved
@@ -157,6 +158,46 @@ def test_charts_hold_the_records(gathered):
     assert {figure.id: len(figure.blocks) for figure in theorems(gathered.cells)} == {"theory": 1, "convex": 1}
 
 
+def test_a_replaced_picture_is_said_and_not_shown(store, tmp_path):
+    (job, result, _), *_ = worlds.world(True, ["table1"])
+    new = Saved(job, result, {"finished": "2026-01-02"})
+    old = Saved(dataclasses.replace(job, data="old"), result, {"finished": "2026-01-01"})
+    gathered = Gatherer().take([new, old])
+    assert [cell.key for cell in gathered.cells] == [job.key]
+    assert gathered.damaged == {
+        old.job.key: f"result {old.job.key} is not used: later runs saw another file for cameraman"
+    }
+
+
+def test_columns_say_what_was_changed_and_training_is_the_mean_over_seeds():
+    plain, changed = (
+        worlds.world(True, ["table1"]),
+        worlds.world(True, ["table1"], overrides={"learning_rate": "0.005"}),
+    )
+    (table, *_) = tables.tables(Gatherer().take([*plain, *changed]).cells)
+    notes = [(group.name, group.note) for group in table.groups]
+    assert notes[:3] == [("paper", ""), ("paper recipe", ""), ("paper recipe", "learning rate 0.005")]
+    seeds = worlds.world(True, ["table1"], seeds=2)
+    seeds = [
+        saved._replace(result=saved.result._replace(metrics={**saved.result.metrics, "train_psnr": 30.0 + 4 * seed}))
+        for saved in seeds
+        if (seed := saved.job.settings.get("seed")) is not None
+    ]
+    (table, *_) = tables.tables(Gatherer().take(seeds).cells)
+    assert table.rows[0][1][2].small.startswith("training 32.00, 2 seeds")
+    kept = [
+        saved._replace(result=saved.result._replace(metrics={**saved.result.metrics, "train_psnr": 155.3}))
+        for saved in plain
+    ]
+    (table, *_) = tables.tables(Gatherer().take(kept).cells)
+    assert table.rows[0][1][2].small == "training pixels kept"
+
+
+def test_a_job_of_ones_own_may_borrow_the_name_of_an_item():
+    mine = Saved(Job("table1", "mine", {"method": "MGDL"}), Result({"loss": 1.0}))
+    assert "mine" in page.build(Gatherer().take([mine]), title="t")
+
+
 @pytest.mark.parametrize(
     ("items", "options"),
     [
@@ -179,6 +220,13 @@ def test_the_command_of_a_cell_makes_its_job(items, options):
             line, _, only = command.partition(" --only ")
             assert only == key
             assert key in made[line]
+
+
+def test_the_command_of_a_walnut_from_a_file_asks_for_the_file(tmp_path):
+    images.save(tmp_path / "walnut_substitute.png", images.Picture(np.eye(64)))
+    for folder, asked in ((tmp_path, True), (None, False)):
+        jobs = catalogue.only(catalogue.expand(["table1"], recipe="quick", images=folder), ["walnut"])
+        assert [("--images" in provenance.command(job)) for job in jobs] == [asked] * len(jobs)
 
 
 def _knows(item: str, name: str) -> bool:

@@ -25,7 +25,10 @@ def claims(
     from ..lab.claims import verdicts
     from ..lab.store import Store
 
-    found = verdicts(list(Store(store, create=False).all()))
+    results = Store(store, create=False)
+    found = verdicts(list(results.all()))
+    if broken := results.damaged():
+        print(f"{len(broken)} results are not usable; see multigrade runs {store} --damaged", file=sys.stderr)
     chosen = [v for v in found if v.claim.id.startswith(item or "") and status in (None, str(v.status))]
     if not chosen and item is not None and not any(v.claim.id.startswith(item) for v in found):
         names = ", ".join(dict.fromkeys(v.claim.id.partition("/")[0] for v in found))

@@ -22,7 +22,9 @@ def reproduce(
         list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Change a setting: --set epochs=1000.")
     ] = None,
     seeds: Annotated[int, typer.Option(help="Repeat everything with so many seeds.")] = 1,
-    ray_address: Annotated[str | None, typer.Option(help="Address of a Ray cluster; a local one if not given.")] = None,
+    ray_address: Annotated[
+        str | None, typer.Option(help="Address of a Ray cluster; RAY_ADDRESS, or one started here.")
+    ] = None,
     gpus: Annotated[float, typer.Option(help="GPUs of a job, on a Ray cluster.")] = 0,
     only: Annotated[
         list[str] | None,
@@ -58,11 +60,15 @@ def reproduce(
     if show:
         _show(names, recipe, expanded, jobs or executors.default_workers(threads))
         return
-    options = {"address": ray_address, "gpus": gpus} if executor == "ray" else {}
     if executor != "ray" and (ray_address is not None or gpus):
         raise ValueError("--ray-address and --gpus belong to --executor ray")
-    if jobs is not None and (executor == "inline" or ray_address is not None):
-        raise ValueError("--jobs does not go with --executor inline, which runs one at a time, nor with --ray-address")
+    address = ray_address or os.environ.get("RAY_ADDRESS")
+    options = {"address": address, "gpus": gpus} if executor == "ray" else {}
+    if jobs is not None and (executor == "inline" or options.get("address")):
+        raise ValueError(
+            "--jobs goes neither with --executor inline, which runs one at a time, nor with a Ray cluster that is "
+            "there already (--ray-address or RAY_ADDRESS)"
+        )
     experiment = executors.Experiment(_experiment(), images and images.absolute(), threads)
     _run(expanded, store, experiment, executor, jobs, quiet, report, options)
 
@@ -151,3 +157,5 @@ def _print_ledger(results, store: Path) -> None:
     counts = Counter(str(verdict.status) for verdict in verdicts(list(results.all())))
     found = ", ".join(f"{number} {status}" for status, number in counts.items())
     print(f"claims of the paper: {found}; see multigrade claims {store}")
+    if broken := results.damaged():
+        print(f"{len(broken)} results are not usable; see multigrade runs {store} --damaged")

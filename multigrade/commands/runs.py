@@ -1,5 +1,6 @@
 """``multigrade runs``: what a store holds; filter it, remove from it."""
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -25,17 +26,16 @@ def runs(
 
     results = Store(store, create=False)
     asked = None if item is None else catalogue.named(item)
-    wanted = dict(_pair(text) for text in where or [])
-    if method is not None:
-        wanted["method"] = method
-    broken = results.damaged()
-    saved = (
-        []
-        if damaged
-        else [s for s in results.all() if _matches(s.job, wanted) and (asked is None or catalogue.is_of(asked, s.job))]
-    )
-    has_filter = item is not None or wanted
-    broken = {} if has_filter and not damaged else broken
+    wanted = [_pair(text) for text in where or []] + ([] if method is None else [("method", method)])
+    has_filter = item is not None or bool(wanted)
+    if damaged and has_filter:
+        raise ValueError("--damaged goes with no filter: what is in a damaged result is not known")
+    saved = [
+        s
+        for s in ([] if damaged else results.all())
+        if _matches(s.job, wanted) and (asked is None or catalogue.is_of(asked, s.job))
+    ]
+    broken = {} if has_filter else results.damaged()
     _print(saved, broken)
     keys = [*(s.job.key for s in saved), *broken]
     if remove and keys:
@@ -52,8 +52,8 @@ def _pair(text: str) -> tuple[str, str]:
     return name, value
 
 
-def _matches(job, wanted: dict[str, str]) -> bool:
-    return all(name in job.settings and _text(job.settings[name]) == value for name, value in wanted.items())
+def _matches(job, wanted: list[tuple[str, str]]) -> bool:
+    return all(name in job.settings and _text(job.settings[name]) == value for name, value in wanted)
 
 
 def _text(value) -> str:
@@ -61,20 +61,32 @@ def _text(value) -> str:
 
 
 def _print(saved, broken: dict[str, str]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
     from ..lab.progress import duration
 
-    table = Table("key", "item", "recipe", "job", "time", "finished", "outcome", "")
+    rows = []
     for job, result, info in saved:
         outcome = ", ".join(dict.fromkeys(str(record.outcome) for record in result.records))
         mark = "stand-in" if job.settings.get("stand_in") else ""
-        recipe, took = str(job.settings.get("recipe", "")), duration(info["seconds"])
-        table.add_row(job.key[:8], job.item, recipe, job.label, took, info["finished"][:16], outcome, mark)
-    if saved:
-        Console(soft_wrap=True).print(table)
+        recipe, took = str(job.settings.get("recipe", "")), duration(info.get("seconds", 0))
+        finished = info.get("finished", "")[:16]
+        rows.append((job.key[:8], job.item, recipe, job.label, took, finished, outcome, mark))
+    if sys.stdout.isatty() and rows:
+        _table(rows)
+    else:
+        for row in rows:
+            print("\t".join(row))
     for reason in broken.values():
         print(reason)
-    total = sum(info["seconds"] for _, _, info in saved)
+    total = sum(info.get("seconds", 0) for _, _, info in saved)
     print(f"{len(saved)} results, {duration(total)} of work" + (f"; {len(broken)} not usable" if broken else ""))
+
+
+def _table(rows: list[tuple[str, ...]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table("key", "item", "recipe", "job", "time", "finished", "outcome", "")
+    for row in rows:
+        table.add_row(*(Text(part) for part in row))  # names of pictures are not markup
+    Console(soft_wrap=True).print(table)

@@ -174,8 +174,9 @@ def by_pixels(structure, target, options: Options, judge=None, rows=None, held_o
     steps = options.epochs or max(round(steps), 500)
     num_pixels = height * width if rows is None else len(rows)
     plan = list(zip(FAST_BATCHES, FAST_RATES, strict=True))
-    plan = [plan[min(i, len(plan) - 1)] for i in range(len(structure))]
-    batches, rates = zip(*(plan if options.method == "mgdl" else [np.mean(plan, axis=0)]), strict=True)
+    if options.method == "sgdl":
+        plan = [np.mean(plan, axis=0)]
+    batches, rates = zip(*(plan[min(i, len(plan) - 1)] for i in range(len(structure))), strict=True)
     slower = min(1, (FAST_STEPS["restore"] / steps) ** 0.5)
     batches = tuple(min(int(batch), num_pixels) for batch in batches)
     schedules = tuple(warmup_cosine(options.learning_rate or slower * rate, steps) for rate in rates)

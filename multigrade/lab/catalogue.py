@@ -202,6 +202,7 @@ _ITEMS = (
 )  # fmt: skip
 ITEMS = {item.name: item for item in _ITEMS}
 IDENTIFYING = ("kind", "structure", *LABELLED)
+KEY_START = 8  # digits of a key that tables show, and that name a job
 UNSEEDED = ("baseline",)  # no training, so that other seeds give the same
 
 
@@ -260,7 +261,7 @@ def _jobs(item: Item, recipe: str, pictures: Pictures, overrides: Mapping[str, s
 
 
 def only(jobs: Sequence[Job], wanted: Sequence[str]) -> list[Job]:
-    """The jobs that one of the texts means, "MGDL", "denoise butterfly" or a key; all if there is no text."""
+    """The jobs that one of the texts means, "MGDL", "denoise butterfly" or a key's start; all if there is no text."""
     for text in wanted:
         if not any(_is_meant(job, text) for job in jobs):
             raise ValueError(
@@ -275,7 +276,13 @@ def _is_meant(job: Job, text: str) -> bool:
     label, words = job.label.split(), text.split()
     levels = {name: level for name, level in itertools.pairwise(label) if level[0].isdigit()}
     are_right = all(levels.get(name, level) == level for name, level in itertools.pairwise(words) if level[0].isdigit())
-    return job.key == text or (set(words) <= set(label) and are_right)
+    is_key = len(text) >= KEY_START and job.key.startswith(text)
+    return is_key or (set(words) <= set(label) and are_right)
+
+
+def is_ours(job: Job) -> bool:
+    """Whether a job is of the catalogue, with the settings that figures and tables ask for, not someone's own."""
+    return job.item in ITEMS and job.settings.get("config") in recipes.CONFIGS
 
 
 def is_of(item: Item, job: Job) -> bool:

@@ -7,6 +7,7 @@ paper's own file is not to be had, so whatever is found under its name is anothe
 
 import dataclasses
 import functools
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,6 +17,7 @@ from skimage.transform import resize
 from ..imaging.images import FORMATS, load
 from ..imaging.pictures import draw_phantom, draw_picture
 from ..training.checkpoint import fingerprint
+from .job import Job, Saved
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,6 +80,24 @@ class Pictures:
         pixels = _stand_in(entry) if path is None else _from_file(path, entry)
         pixels = 1 - pixels if entry.is_inverted else pixels
         return Source(pixels, path is None or not entry.is_the_papers, fingerprint(pixels)[:16])
+
+
+def replaced(results: Iterable[Saved]) -> dict[str, str]:
+    """What is wrong, by key, with results on a picture in whose place the last runs saw another file.
+
+    Both may be called "cameraman": they are neither seeds of one cell nor methods to compare.
+    """
+    ordered = sorted((saved for saved in results if saved.job.data), key=lambda saved: saved.info.get("finished", ""))
+    last = {_name(saved.job): saved.job.data for saved in ordered}
+    return {
+        saved.job.key: f"result {saved.job.key} is not used: later runs saw another file for {_name(saved.job)[0]}"
+        for saved in ordered
+        if saved.job.data != last[_name(saved.job)]
+    }
+
+
+def _name(job: Job) -> tuple[str, bool]:
+    return job.settings.get("image", job.label), bool(job.settings.get("stand_in"))
 
 
 def shrunk(image: np.ndarray, size: int | None) -> np.ndarray:

@@ -117,13 +117,14 @@ class Progress:
 
     def _table(self):
         from rich.table import Table
+        from rich.text import Text
 
         counts = ", ".join(f"{number} {status}" for status, number in self.counts.items())
         waiting = len(self.left) - len(self.running)
         table = Table("job", "item", "time", "at", title=f"{counts}, {waiting} waiting; {self.time_left()}")
         for job, begun in list(self.running.values())[:SHOWN]:
             at = read_pulse(self.work / job.key)
-            table.add_row(job.label, job.item, duration(time.monotonic() - begun), at)
+            table.add_row(Text(job.label), Text(job.item), duration(time.monotonic() - begun), at)
         return table
 
 

@@ -37,13 +37,13 @@ def on_ray(
 ) -> Iterator[Report]:
     """Reports as jobs end; each asks for the experiment's threads as CPUs and for ``gpus``.
 
-    ``address`` is a cluster's ("auto", "host:port", "ray://..."); without one, nor RAY_ADDRESS, a local cluster of
-    ``workers`` is started and ended.
+    ``address`` is a cluster's ("auto", "host:port", "ray://..."); without one a local cluster of ``workers`` is started
+    and ended.
     """
     ray = _import_ray()
     is_ours = not ray.is_initialized()
     if is_ours:
-        _connect(ray, address or os.environ.get("RAY_ADDRESS"), workers * experiment.threads)
+        _connect(ray, address, workers * experiment.threads)
     try:
         yield from _stream(ray, jobs, store, experiment, gpus, progress or Silent())
     finally:
@@ -121,7 +121,10 @@ def _gathered(ray, reference, job: Job, store: Store) -> Report:
         reason = " ".join(str(error).split())[:200]
         return Report(job, "failed", f"its worker was lost {RETRIES + 1} times ({type(error).__name__}: {reason})")
     if files is not None:
-        store.put(job.key, files)
+        try:
+            store.put(job.key, files)
+        except ValueError as error:
+            return Report(job, "failed", f"what its worker sent is not sound: {error}")
     return report
 
 

@@ -84,33 +84,23 @@ class Store:
 
     def check(self, key: str) -> dict:
         """The checked contents of ``result.json``; ValueError in one line if anything in the folder is not sound."""
-        folder = self._folder(key)
-        result, _ = _read_json(folder / "result.json"), _read_json(folder / "run.json")
-        if result.get("numerics") != NUMERICS:
-            raise ValueError(f"result {key} was made by other numerics ({result.get('numerics')}, now {NUMERICS})")
-        if _job(result).key != key:
-            raise ValueError(f"result {key} is damaged: it holds another job")
-        for name, digest in result["files"].items():
-            path = folder / name
-            if not (name == "arrays.safetensors" or PICTURE.fullmatch(name)) or path.is_symlink():
-                raise ValueError(f"result {key} is damaged: {name!r} is not one of its files")
-            if not path.is_file() or _sha256(path) != digest:
-                raise ValueError(f"result {key} is damaged: {name} does not match its checksum")
-        return result
+        return self._checked(self._folder(key), key)[0]
 
     def load(self, key: str) -> Saved:
         """A job and its result; ValueError in one line if there is none or it is damaged."""
-        content, run, folder = self.check(key), _read_json(self._folder(key) / "run.json"), self._folder(key)
+        folder = self._folder(key)
+        content, run = self._checked(folder, key)
         arrays, _, _ = read_arrays(folder / "arrays.safetensors", "result")
-        ends = [{**end, "seconds": s} for end, s in zip(content["records"], run["record_seconds"], strict=True)]
-        result = Result(
-            {**content["metrics"], **run["timings"]},
-            records_from_arrays(arrays_under(arrays, "records/"), ends),
-            arrays_under(arrays, "arrays/"),
-            _Pictures(folder, [name[:-4] for name in content["files"] if name.endswith(".png")]),
-        )
-        info = {k: v for k, v in run.items() if k not in ("record_seconds", "timings")}
-        return Saved(_job(content), result, {**info, "versions": content["versions"]})
+        with _telling_damage(key):
+            ends = [{**end, "seconds": s} for end, s in zip(content["records"], run["record_seconds"], strict=True)]
+            result = Result(
+                {**content["metrics"], **run["timings"]},
+                records_from_arrays(arrays_under(arrays, "records/"), ends),
+                arrays_under(arrays, "arrays/"),
+                _Pictures(folder, [name[:-4] for name in content["files"] if name.endswith(".png")]),
+            )
+            info = {k: v for k, v in run.items() if k not in ("record_seconds", "timings")}
+            return Saved(Job(**content["job"]), result, {**info, "versions": content["versions"]})
 
     def all(self) -> Iterator[Saved]:
         """All sound results of these numerics; see ``damaged`` for the others."""
@@ -129,6 +119,22 @@ class Store:
             except ValueError as error:
                 found[key] = str(error)
         return found
+
+    def _checked(self, folder: Path, key: str) -> tuple[dict, dict]:
+        """The contents of ``result.json`` and ``run.json`` in a folder that claims to hold this job's result."""
+        result, run = (_read_json(folder / name, key) for name in ("result.json", "run.json"))
+        if result.get("numerics") != NUMERICS:
+            raise ValueError(f"result {key} was made by other numerics ({result.get('numerics')}, now {NUMERICS})")
+        with _telling_damage(key):
+            if Job(**result["job"]).key != key:
+                raise ValueError(f"result {key} is damaged: it holds another job")
+            for name, digest in result["files"].items():
+                path = folder / name
+                if not (name == "arrays.safetensors" or PICTURE.fullmatch(name)) or path.is_symlink():
+                    raise ValueError(f"result {key} is damaged: {name!r} is not one of its files")
+                if not path.is_file() or _sha256(path) != digest:
+                    raise ValueError(f"result {key} is damaged: {name} does not match its checksum")
+        return result, run
 
     # ---- writing ------------------------------------------------------------------------------------------------
 
@@ -177,7 +183,7 @@ class Store:
         }
 
     def put(self, key: str, files: Mapping[str, bytes]) -> None:
-        """Put there what ``files`` of another store gave; refused unless it is sound."""
+        """Put there what ``files`` of another store gave; refused, and what is there kept, unless it is sound."""
         for name in files:
             if name not in ("result.json", "run.json", "arrays.safetensors") and not PICTURE.fullmatch(name):
                 raise ValueError(f"{name!r} is not a file of a result")
@@ -185,8 +191,12 @@ class Store:
             folder = self._new_folder(key)
             for name, content in files.items():
                 (folder / name).write_bytes(content)
+            try:
+                self._checked(folder, key)
+            except ValueError:
+                shutil.rmtree(folder)
+                raise
             self._publish(folder, key)
-        self.check(key)
 
     def remove(self, keys) -> None:
         """Remove results, and what interrupted runs of theirs left behind; ValueError where one is under way."""
@@ -299,11 +309,13 @@ def _processor() -> str:
     return next(names, platform.processor())
 
 
-def _job(content: Mapping) -> Job:
+@contextmanager
+def _telling_damage(key: str):
+    """Files with a right checksum may lack what we look for."""
     try:
-        return Job(**content["job"])
-    except (KeyError, TypeError) as error:
-        raise ValueError(f"the job of a result is damaged ({error})") from None
+        yield
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"result {key} is damaged: {type(error).__name__}, {error}") from None
 
 
 def _write_json(path: Path, content: Mapping) -> None:
@@ -312,9 +324,8 @@ def _write_json(path: Path, content: Mapping) -> None:
     path.write_text(json.dumps({**content, "sha256": digest}, indent=1))
 
 
-def _read_json(path: Path) -> dict:
+def _read_json(path: Path, key: str) -> dict:
     """JSON that was written by ``_write_json``; the checksum is over its text without the checksum."""
-    key = path.parent.name
     if path.is_symlink() or not path.is_file():
         raise ValueError(f"result {key} is damaged: it has no {path.name}")
     if path.stat().st_size > SIZE_LIMIT:

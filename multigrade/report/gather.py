@@ -15,6 +15,7 @@ import numpy as np
 from PIL import Image
 
 from ..lab import catalogue
+from ..lab.images import replaced
 from ..lab.job import Saved
 from ..lab.store import Store
 
@@ -60,7 +61,7 @@ class Gathered(NamedTuple):
     @property
     def of_the_paper(self) -> list[Cell]:
         """Cells of jobs of the catalogue: only those have the settings that the paper's figures and tables ask for."""
-        return [cell for cell in self.cells if cell.saved.job.item in catalogue.ITEMS]
+        return [cell for cell in self.cells if catalogue.is_ours(cell.saved.job)]
 
 
 class Gatherer:
@@ -81,11 +82,15 @@ class Gatherer:
                     self._cells[key] = self._cell(store.load(key))
                 except ValueError as error:
                     damaged[key] = str(error)
-        return Gathered([self._cells[key] for key in keys if key in self._cells], self._pictures, damaged)
+        return self._gathered([self._cells[key] for key in keys if key in self._cells], damaged)
 
     def take(self, results: Iterable[Saved]) -> Gathered:
         """Results that are in memory, as if they had been read."""
-        return Gathered([self._cell(saved) for saved in results], self._pictures, {})
+        return self._gathered([self._cell(saved) for saved in results], {})
+
+    def _gathered(self, cells: list[Cell], damaged: Mapping[str, str]) -> Gathered:
+        left_out = replaced(cell.saved for cell in cells if catalogue.is_ours(cell.saved.job))
+        return Gathered([cell for cell in cells if cell.key not in left_out], self._pictures, {**damaged, **left_out})
 
     def _cell(self, saved: Saved) -> Cell:
         pictures = saved.result.pictures

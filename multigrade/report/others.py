@@ -17,7 +17,7 @@ def others(cells: Sequence[Cell]) -> Figure:
     """One block for each data set."""
     groups: dict[str, list[Cell]] = {}
     for cell in cells:
-        if cell.saved.job.item not in catalogue.ITEMS:
+        if not catalogue.is_ours(cell.saved.job):
             same = {k: str(v) for k, v in sorted(cell.settings.items()) if k not in DIFFERENT}
             groups.setdefault(f"{cell.saved.job.item} {cell.saved.job.kind} {same}", []).append(cell)
     blocks = [_block(f"others-{index + 1}", group) for index, group in enumerate(groups.values())]

@@ -5,9 +5,12 @@ import shlex
 
 from ..lab import catalogue, recipes
 from ..lab.claims.ledger import RECIPES
+from ..lab.images import ENTRIES, Pictures
 from ..lab.job import Job
 
 WORDS = {"size": "shrunk to {} pixels", "epochs": "{} epochs", "points": "{} points"}
+FREE = Pictures()  # draws one when it is asked for
+SAID = (*WORDS, "rates")  # a chart has its rates on an axis
 
 
 def recipe(job: Job) -> str:
@@ -30,7 +33,7 @@ def variant(job: Job) -> tuple:
 
 
 def marks(job: Job) -> list[str]:
-    """Short words for all that keeps a run from being the paper's: "quick", "stand-in", "shrunk to 32 pixels"."""
+    """Short words for what keeps a run from being the paper's, or the recipe's: "quick", "shrunk to 32 pixels"."""
     settings, found = job.settings, []
     if recipe(job) and recipe(job) != "paper":
         found.append(recipe(job))
@@ -40,7 +43,8 @@ def marks(job: Job) -> list[str]:
         if settings.get(name) is not None and name in WORDS:
             value = settings[name]
             found.append(WORDS[name].format(f"{value:,}" if isinstance(value, int) else value))
-    return found
+    others = _overrides(job, recipe(job)) if recipe(job) and catalogue.is_ours(job) else {}
+    return found + [f"{name.replace('_', ' ')} {value}" for name, value in others.items() if name not in SAID]
 
 
 def is_comparable(job: Job) -> bool:
@@ -53,7 +57,7 @@ def command(job: Job) -> str:
 
     A job from outside the catalogue may name its own; nothing if it does not.
     """
-    if job.item not in catalogue.ITEMS:
+    if not catalogue.is_ours(job):
         return str(job.settings.get("command", ""))
     parts = ["multigrade", "reproduce", job.item]
     name, seed = recipe(job) or _baseline_recipe(job), job.settings.get("seed", 0)
@@ -61,8 +65,16 @@ def command(job: Job) -> str:
     for field, value in _overrides(job, name).items():
         parts += ["--set", f"{field}={value}"]
     parts += ["--seeds", str(seed + 1)] if seed else []
-    parts += ["--images", "IMAGES"] if job.settings.get("stand_in") is False else []
+    parts += ["--images", "IMAGES"] if _is_from_a_file(job) else []
     return shlex.join([*parts, "--only", job.key])
+
+
+def _is_from_a_file(job: Job) -> bool:
+    """A stand-in is a free picture of ours, but for the walnut, which is another one wherever it is from."""
+    settings = job.settings
+    if settings.get("stand_in") is not True or ENTRIES[settings["image"]].is_the_papers:
+        return settings.get("stand_in") is False
+    return job.data != FREE.get(settings["image"]).digest
 
 
 def _baseline_recipe(job: Job) -> str:

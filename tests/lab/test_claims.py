@@ -124,6 +124,23 @@ def test_stand_ins_and_changed_settings_decide_nothing():
         assert ("paper" in verdict.numbers) is ("against" in verdict.sentence) is ("stand_in" not in changes)
 
 
+def test_pictures_that_share_a_name_are_neither_seeds_nor_rivals():
+    """After a file was replaced, runs on the old one count no more, be they of the same method or of another."""
+    (name, *_), cell = ["table1/chest/mgdl/test"], "table1/chest/better"
+    old, new = (
+        [Saved(dataclasses.replace(job, data=job.data and data), result, {"finished": day}) for job, result, _ in made]
+        for made, data, day in (
+            (worlds.world(False, ["table1"]), "old", "2026-01-01"),
+            (worlds.world(True, ["table1"]), "new", "2026-01-02"),
+        )
+    )  # fmt: skip
+    for results in ([*old, *new], [*new, *old]):
+        assert by_id(verdicts(results))[name].numbers["ours"] == 38.50
+    mgdl = [saved for saved in new if saved.job.settings.get("method") == "MGDL"]
+    assert by_id(verdicts([*old, *mgdl]))[cell].status is Status.NOT_RUN
+    assert by_id(verdicts(old))[cell].status is Status.FAILS
+
+
 def test_no_printed_number_is_shown_beside_a_walnut_or_a_shrunk_picture():
     walnut = [v for v in verdicts(worlds.world(True)) if v.claim.id in WALNUT]
     shrunk = verdicts(worlds.world(True, ["table1", "table2"], recipe="quick"))
@@ -327,7 +344,7 @@ def store(tmp_path):
 def test_the_ledger_is_printed_plainly_and_as_json(store):
     plain = CliRunner().invoke(app, ["claims", str(store.path), "--item", "theorem"])
     assert plain.exit_code == 0
-    assert plain.output.splitlines()[-1] == "6 holds, 0 does not hold, 0 not comparable, 0 not run: 6 claims"
+    assert plain.output.splitlines()[-1] == "5 holds, 0 does not hold, 0 not comparable, 0 not run: 5 claims"
     told = json.loads(CliRunner().invoke(app, ["claims", str(store.path), "--json"]).output)
     assert len(told) == len(claims())
     assert {entry["status"] for entry in told} == {"holds", "not run"}

@@ -49,6 +49,7 @@ def test_reproduce_then_runs_then_again(tmp_path):
     assert "4 results" in run("runs", store).stdout
     assert "2 results" in run("runs", store, "--method", "SGDL", "--item", "lr-synthetic").stdout
     assert "1 results" in run("runs", store, "--method", "SGDL", "--where", "setting=2").stdout
+    assert "0 results" in run("runs", store, "--method", "SGDL", "--where", "method=MGDL").stdout
     assert "0 results" in run("runs", store, "--item", "table1").stdout
     assert "2 results" in run("runs", store, "--item", "msdl-synthetic").stdout  # shares the jobs of MGDL
     assert "there is no item 'tabel1' (did you mean table1" in complaint("runs", store, "--item", "tabel1")
@@ -62,7 +63,9 @@ def test_reproduce_then_runs_then_again(tmp_path):
 def test_only_takes_words_of_a_job_or_its_key(tmp_path):
     assert "2 finished" in run(*SWEEP, "--store", tmp_path / "runs", "--only", "MGDL").stdout
     (key,) = [job.key for job, _, _ in Store(tmp_path / "runs").all() if job.settings["setting"] == 2]
-    both = run(*SWEEP, "--store", tmp_path / "runs", "--only", key, "--only", "setting 1 SGDL")
+    (line,) = [line for line in run("runs", tmp_path / "runs").stdout.splitlines() if "setting 2" in line]
+    assert key.startswith(line.split("\t")[0])
+    both = run(*SWEEP, "--store", tmp_path / "runs", "--only", line.split("\t")[0], "--only", "setting 1 SGDL")
     assert "1 finished, 1 kept" in both.stdout
     assert "none of the 4 jobs is 'MGDLL'" in complaint(*SWEEP, "--store", tmp_path / "other", "--only", "MGDLL")
 
@@ -106,8 +109,19 @@ def test_removal_asks_first_and_damage_is_listed(tmp_path):
     listed = run("runs", store.path).stdout
     assert f"result {job.key} is damaged: result.json does not match its checksum" in listed
     assert "0 results, 0 s of work; 1 not usable" in listed
-    run("runs", store.path, "--damaged", "--remove", "--yes")
+    asked = ["runs", store.path, "--damaged", "--remove", "--yes"]
+    for filter_ in (["--item", "table1"], ["--method", "SGDL"], ["--where", "setting=1"]):
+        assert "--damaged goes with no filter" in complaint(*asked, *filter_)
+    assert "1 results are not usable" in run("claims", store.path, "--json").stderr
+    run(*asked)
     assert store.keys() == []
+
+
+def test_a_cluster_that_is_there_already_takes_no_number_of_jobs(tmp_path, monkeypatch):
+    asked = ["reproduce", "theory", "--executor", "ray", "--jobs", "1", "--store", tmp_path / "runs"]
+    assert "nor with a Ray cluster" in complaint(*asked, "--ray-address", "auto")
+    monkeypatch.setenv("RAY_ADDRESS", "10.0.0.1:6379")
+    assert "nor with a Ray cluster" in complaint(*asked)
 
 
 def test_the_list_names_every_item_with_jobs_and_time():
@@ -135,7 +149,7 @@ def test_the_list_names_every_item_with_jobs_and_time():
         (["theory", "--threads", "0"], "threads must be at least 1; got 0"),
         (["theory", "--executor", "slurm"], "--executor must be one of inline, processes, ray; got 'slurm'"),
         (["theory", "--gpus", "1"], "--ray-address and --gpus belong to --executor ray"),
-        (["theory", "--executor", "inline", "--jobs", "2"], "--jobs does not go with --executor inline"),
+        (["theory", "--executor", "inline", "--jobs", "2"], "--jobs goes neither with --executor inline"),
         (["table1", "--images", "none"], "images must be a folder"),
     ],
 )

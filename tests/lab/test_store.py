@@ -180,8 +180,21 @@ def test_a_result_sent_elsewhere_is_the_same(store, tmp_path):
     files = store.files(JOB.key)
     other.put(JOB.key, files)
     assert other.files(JOB.key) == files
-    with pytest.raises(ValueError, match="does not match its checksum"):
+    with pytest.raises(ValueError, match=f"result {JOB.key} is damaged: arrays.* does not match its checksum"):
         other.put(JOB.key, {**files, "arrays.safetensors": b"wrong"})
+    assert other.files(JOB.key) == files  # what was there is kept
+
+
+@pytest.mark.parametrize(
+    ("name", "lacking"), [("result.json", "files"), ("result.json", "job"), ("run.json", "timings")]
+)
+def test_files_that_lack_something_are_damaged_though_their_checksum_is_right(store, name, lacking):
+    path = store.path / JOB.key / name
+    content = json.loads(path.read_text())
+    store_module._write_json(path, {k: v for k, v in content.items() if k not in (lacking, "sha256")})
+    with pytest.raises(ValueError, match=f"result {JOB.key} is damaged: KeyError, '{lacking}'"):
+        store.load(JOB.key)
+    assert list(store.all()) == []
 
 
 HOLDER = """

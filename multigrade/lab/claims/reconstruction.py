@@ -24,7 +24,9 @@ FIGURES = {
     "chest": {"denoise": "Figure 10", "deblur": "Figure 14"},
 }
 RECORDED = {("denoise", "butterfly", 10), ("deblur", "butterfly", 3)}
-RATE_NOTE = "The paper does not record its learning rate for this image; ours is 1e-3, the authors' default."
+RATE_NOTE = (
+    "The paper does not record its learning rate for this image; the paper recipe's is 1e-3, the authors' default."
+)
 SEARCH_NOTE = "The paper chose rate, beta and lambda for each cell by ground truth"
 NO_SHOTS = "no predictions at those iterations: the run ended before, or it is not the paper's training"
 WALNUT_NOTE = "The paper's Walnut is not to be had: whatever is run under its name is another picture."
@@ -146,8 +148,8 @@ def _restoration(task: str) -> Iterator[Claim]:
     for image, methods in PAPER[task].items():
         for level in (int(text) for text in methods["MGDL"]):
             note = f"{SEARCH_NOTE}; " + (
-                "those of this cell are recorded and used." if (task, image, level) in RECORDED
-                else "those of this cell are not recorded, ours follow one rule."
+                "those of this cell are recorded, and the paper recipe has them." if (task, image, level) in RECORDED
+                else "those of this cell are not recorded, those of the paper recipe follow one rule."
             )  # fmt: skip
             where = {kind: level}
             pair = tuple(_run(image, method, task, **where) for method in METHODS)
