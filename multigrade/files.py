@@ -38,6 +38,16 @@ def atomic_path(path: str | os.PathLike):
         Path(name).unlink(missing_ok=True)
 
 
+def check_place(path: Path) -> None:
+    """ValueError where no file can be written, before any work is done for it."""
+    if path.is_dir():
+        raise ValueError(f"{path} is a folder; give the name of a file")
+    if not path.parent.is_dir():
+        raise ValueError(f"the folder of {path} does not exist; create it first")
+    if not os.access(path.parent, os.W_OK) or (path.exists() and not os.access(path, os.W_OK)):
+        raise ValueError(f"{path} cannot be written: you have no permission")
+
+
 def _umask() -> int:
     mask = os.umask(0)
     os.umask(mask)

@@ -77,6 +77,7 @@ class FourierFeatures:
     seed: int = 0
 
     def __call__(self, x: Array) -> Array:
+        x = jnp.asarray(x, jnp.promote_types(x.dtype, jnp.float32))  # integers would round the frequencies
         random = np.random.RandomState(self.seed)
         frequencies = random.normal(0.0, self.scale, (x.shape[-1], self.num_frequencies))
         phase = x @ (2 * np.pi * frequencies).astype(x.dtype)

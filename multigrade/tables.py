@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .files import atomic_path
+from .files import atomic_path, check_place
 
 
 class Table(NamedTuple):
@@ -70,6 +70,8 @@ def _read_npz(path: Path) -> Table:
     X = arrays["X"]
     columns, parts = [f"x{i}" for i in range(X.shape[1])], [X]
     if "y" in arrays:
+        if arrays["y"].ndim not in (1, 2):
+            raise ValueError(f"{path}: y must have one or two dimensions; got shape {arrays['y'].shape}")
         y = arrays["y"].reshape(len(arrays["y"]), -1)
         if len(y) != len(X):
             raise ValueError(f"{path}: X and y must have the same number of rows; got {len(X)} and {len(y)}")
@@ -101,7 +103,7 @@ def write_predictions(path: str | os.PathLike, names: list[str], values: np.ndar
             with open(temporary, "wb") as file:
                 np.savez(file, y=values[:, 0] if values.shape[1] == 1 else values)
         else:
-            np.savetxt(temporary, values, delimiter=",", header=",".join(names), comments="", fmt="%.9g")
+            np.savetxt(temporary, values, delimiter=",", header=",".join(names), comments="", fmt="%.15g")
 
 
 def check_output(path: str | os.PathLike, suffixes: tuple[str, ...]) -> None:
@@ -109,9 +111,4 @@ def check_output(path: str | os.PathLike, suffixes: tuple[str, ...]) -> None:
     path = Path(path)
     if path.suffix.lower() not in suffixes:
         raise ValueError(f"{path} must end in {' or '.join(suffixes)}")
-    if path.is_dir():
-        raise ValueError(f"{path} is a folder; give the name of a file")
-    if not path.parent.is_dir():
-        raise ValueError(f"the folder of {path} does not exist; create it first")
-    if not os.access(path.parent, os.W_OK) or (path.exists() and not os.access(path, os.W_OK)):
-        raise ValueError(f"{path} cannot be written: you have no permission")
+    check_place(path)

@@ -47,6 +47,19 @@ print("done")
 """
 
 
+def test_a_checkpoint_is_of_the_model_it_began_with(tmp_path):
+    options = {"num_steps": 3, "checkpoint": tmp_path / "c"}
+    first, other = (fit_grades(STRUCTURE[:1], DATA.x_train, DATA.y_train, num_steps=3, seed=s) for s in (0, 1))
+    fit_grades(STRUCTURE, DATA.x_train, DATA.y_train, model=first.model, **options)
+    with pytest.raises(ValueError, match="initial grades differ"):
+        fit_grades(STRUCTURE, DATA.x_train, DATA.y_train, model=other.model, **options)
+
+
+def test_functions_that_compute_something_else_are_told_apart():
+    assert describe(lambda s: 0.1 / (1 + s)) != describe(lambda s: 0.1 * (1 + s))
+    assert describe(lambda s: np.sin(s)) != describe(lambda s: np.cos(s))
+
+
 def start(checkpoint: Path) -> subprocess.Popen:
     return subprocess.Popen([sys.executable, "-c", SCRIPT, str(checkpoint)], stdout=subprocess.PIPE)
 

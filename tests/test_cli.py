@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from multigrade import cli, load_estimator
+from multigrade.tables import write_predictions
 
 RUN = [sys.executable, "-m", "multigrade"]
 
@@ -129,9 +130,15 @@ def test_a_bad_table_gets_one_line_and_leaves_no_file(tmp_path, attempt, name):
         (["predict", "m", "data.csv", "-o", "data.csv"], "is the input"),
         (["demo", "-o", "picture.txt"], "must end in"),
         (["demo", "--epochs", "0"], "--epochs must be at least 1"),
+        (["demo", "--seed", "-1"], "--seed must be from 0"),
+        (["fit", "data.csv", "--method", "sgdl", "--grades", "2"], "--grades belongs to --method mgdl"),
+        (["fit", "flat.npz"], "y must have one or two dimensions"),
+        (["spectrum", "1", "--target", "z"], "(--target) belongs to a table"),
+        (["spectrum", "data.csv", "--stride", "2"], "(--stride) belongs to an image"),
     ],
 )
 def test_a_mistake_gets_one_line_and_exit_code_2(table, attempt, arguments, word):
+    np.savez(table / "flat.npz", X=np.ones((3, 1)), y=1.0)
     before = sorted(p.name for p in table.iterdir())
     result = attempt(*arguments, cwd=table)
     assert_one_line(result)
@@ -150,6 +157,13 @@ def test_wrong_columns_are_named(table):
     result = run("predict", "m.safetensors", "other.csv", "-o", "out.csv", cwd=table, check=False)
     assert_one_line(result)
     assert "lacks the column 'b'" in result.stderr
+    assert list(load_estimator(table / "m.safetensors").feature_names_in_) == ["a", "b"]  # as if fitted to a data frame
+
+
+def test_predictions_keep_their_digits(tmp_path):
+    values = 1.7e9 + np.arange(3)
+    write_predictions(tmp_path / "out.csv", ["y"], values)
+    np.testing.assert_array_equal(np.loadtxt(tmp_path / "out.csv", skiprows=1), values)
 
 
 def test_demo_draws_a_picture(tmp_path):
@@ -200,7 +214,10 @@ def test_a_bad_picture_gets_one_line_and_leaves_no_file(tmp_path, attempt, name)
         ("denoise :chart -o out.png --baselines", "--baselines needs a clean picture"),
         ("upsample :chart -o out.png --add-noise 5 --baselines", "--baselines needs a clean picture"),
         ("denoise :chart -o out.png --recipe best --lambda 0.1", "lambda and beta must not be given"),
-        ("deblur :chart -o out.png --blur-sigma 2 --recipe best --method sgdl", "leave out --method sgdl"),
+        (
+            "deblur :chart -o out.png --blur-sigma 2 --recipe best --method sgdl",
+            "method must be mgdl for deblurring by recipe best",
+        ),
         ("denoise :chart -o out.png --add-noise 5 --seed -1", "seed must be at least 0"),
     ],
 )

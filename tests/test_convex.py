@@ -36,6 +36,39 @@ def as_set(patterns):
     return {pattern.tobytes() for pattern in patterns}
 
 
+@pytest.mark.parametrize("tiny", [1e-8, 1e-19, 1e-30])
+def test_a_point_of_tiny_weight_binds_no_neuron(tiny):
+    """The optimum is that without it: its hyperplane is one like any other, however little it counts."""
+    x = np.linspace(-1, 1, 16)[:, None]
+    y, weight = np.abs(x[:, 0] - 0.1), np.ones(16)
+    weight[[0, -1]] = 0
+    without = convex.solve_newton(convex.convex_program(x, y, regularisation=0.01, sample_weight=weight))
+    weight[[0, -1]] = tiny
+    found = convex.solve_newton(convex.convex_program(x, y, regularisation=0.01, sample_weight=weight))
+    assert found.certificate.objective == pytest.approx(without.certificate.objective, rel=1e-6)
+
+
+def test_a_small_feature_beside_a_large_one_counts():
+    random = np.random.RandomState(0)
+    v, u = random.rand(12), random.rand(12)
+    program = convex.convex_program(np.stack([1e10 * v, u], 1), v + u, regularisation=1e-2, has_bias=False)
+    solution = convex.solve_newton(program)
+    # Two neurons, each on one feature: sum |a| ||w|| = 1e-10 + 1.
+    assert solution.certificate.dual_bound <= 0.0101
+
+
+def test_a_point_outside_its_cones_is_certified_as_the_network_it_is():
+    *_, program = random_problem(0)
+    weights = np.random.default_rng(0).standard_normal(program.point_shape)
+    certificate = convex.certify(program, weights, iterations=0, outcome=convex.Outcome.STALLED).certificate
+    error = -program.targets[:, 0]
+    for sign, groups in zip((1, -1), weights[0], strict=True):
+        error = error + sign * np.maximum(groups @ program.inputs.T, 0).sum(0)
+    own = 0.5 * error @ error + program.regularisation * np.linalg.norm(weights, axis=-1).sum()
+    assert certificate.objective >= own * (1 - 1e-12)
+    assert certificate.objective >= convex.solve_newton(program).certificate.dual_bound
+
+
 def random_problem(seed, num_points=12, num_inputs=3, fraction=0.05, outputs=1, **options):
     """A program over all patterns with beta a fraction of the beta that makes the optimum 0."""
     rng = np.random.default_rng(seed)

@@ -316,8 +316,33 @@ def test_arguments_are_checked_before_anything_runs():
         extreme_eigenvalues(lambda params: params["a"], params, 2)
     with pytest.raises(TypeError, match="loss must be a function"):
         extreme_eigenvalues(3.0, params, 2)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="learning_rate must be positive"):
-        iteration_spectrum(loss, params, 0.0, 2)
+    with pytest.raises(ValueError, match="learning_rate must be at least 0"):
+        iteration_spectrum(loss, params, -0.1, 2)
+    np.testing.assert_array_equal(iteration_spectrum(loss, params, 0.0, 2).smallest, 1)
+    with pytest.raises(ValueError, match="num_lanczos must be above 2 num = 4"):
+        extreme_eigenvalues(loss, params, 2, num_lanczos=4)
+
+
+@pytest.mark.parametrize("size", [200, 300])  # dense, and by Lanczos
+def test_no_rate_is_too_large_where_nothing_curves_upwards(size):
+    curvature = np.where(np.arange(size) < 100, -2.0, 0.0)
+    assert stable_learning_rate(Partial(quadratic, curvature), {"a": np.ones(size)}) > 1e12  # rounding
+
+
+def test_an_unknown_curvature_makes_no_rate_safe():
+    with pytest.warns(NotConverged):
+        check = check_learning_rate(lambda w: jnp.sum(jnp.sqrt(w)), [-jnp.ones(5)], 0.1)
+    assert not check.is_stable
+    assert not check.is_contraction
+    assert "not known" in check.sentence
+
+
+def test_a_null_space_is_not_negative():
+    matrix = np.random.RandomState(0).randn(30, 100)
+    density = spectral_density(Partial(lambda a, w: 0.5 * jnp.sum((a @ w) ** 2), matrix), np.zeros(100))
+    assert density.fraction_below(0.0) == 0
+    with pytest.raises(FloatingPointError, match="not finite"):
+        spectral_density(lambda w: jnp.sum(jnp.sqrt(w)), -np.ones(5))
 
 
 # ---- density ----

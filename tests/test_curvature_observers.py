@@ -2,6 +2,7 @@
 
 import jax
 import numpy as np
+import optax
 import pytest
 from typer.testing import CliRunner
 
@@ -44,6 +45,13 @@ def test_edge_of_stability_ends_the_grade_and_the_next_one_starts():
     assert (first.outcome, first.num_steps) == (Outcome.OBSERVER, 20)  # not at step 0
     assert "below 0.999" in first.sentence
     assert second.num_steps > 0
+
+
+def test_a_spectrum_at_rate_0_is_that_of_the_identity():
+    result = fit([SpectrumObserver(every=20, num=2)], learning_rate=optax.linear_schedule(0.0, 0.1, 20))
+    seen = result.records[0].observations["spectrum"]
+    np.testing.assert_array_equal(seen["smallest"][0], 1)
+    assert np.all(seen["smallest"][1:, 0] < 1)
 
 
 def test_edge_of_stability_ignores_eigenvalues_that_were_not_found():

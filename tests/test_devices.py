@@ -53,6 +53,16 @@ print("shares", shares)
 """
 
 
+def test_a_batch_without_weight_changes_nothing():
+    x = np.linspace(0, 1, 40, dtype=np.float32)[:, None]
+    weights = np.zeros(40)
+    weights[:2] = 1
+    options = {"num_steps": 20, "batch_size": 2, "sample_weight": weights, "learning_rate": 1e-3}
+    fits = [fit_grades(structures.graded(1, [(4,)], 1), x, x, devices=devices, **options) for devices in (None, 1)]
+    assert [str(fit.outcome) for fit in fits] == ["finished", "finished"]
+    np.testing.assert_allclose(fits[1].model(x), fits[0].model(x), atol=1e-6)
+
+
 def test_two_and_four_devices_give_the_fit_of_one():
     flags = os.environ.get("XLA_FLAGS", "") + " --xla_force_host_platform_device_count=4"
     environment = {**os.environ, "XLA_FLAGS": flags.strip()}

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.datasets import make_friedman1
-from sklearn.exceptions import ConvergenceWarning
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.model_selection import GridSearchCV, train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
@@ -167,6 +167,31 @@ def test_a_checkpoint_continues_an_interrupted_fit_and_needs_a_seed(tmp_path):
         clone(whole).fit(X, Y, observers=[Looking(20, fails_in=1)], checkpoint=path)
     resumed = clone(whole).fit(X, Y, observers=[Looking(20)], checkpoint=path)
     np.testing.assert_array_equal(resumed.predict(X), whole.predict(X))
+
+
+def test_a_fit_that_fails_leaves_nothing_that_predicts():
+    model = MultiGradeRegressor(2, **ADAM).fit(X, Y)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(50 * X, Y, observers=[Looking(None, fails_in=1)])
+    with pytest.raises(NotFittedError):
+        model.predict(X)
+
+
+@pytest.mark.parametrize("solver", ["adam", "convex"])
+def test_a_warm_start_keeps_the_outputs(solver):
+    model = MultiGradeRegressor(1, (4,), solver=solver, max_iter=5, warm_start=True, random_state=0).fit(X[:20], Y[:20])
+    before = model.predict(X)
+    model.set_params(n_grades=2)
+    with pytest.raises(ValueError, match="y must have 1 outputs with warm_start=True; got 2"):
+        model.fit(X[:20], np.stack([Y, Y], 1)[:20])
+    np.testing.assert_array_equal(model.predict(X), before)
+
+
+def test_held_out_rows_without_weight_are_named():
+    weights = np.zeros(40)
+    weights[0] = 1
+    with pytest.raises(ValueError, match=r"positive for one (held-out|training) row at least"):
+        MultiGradeRegressor(1, **ADAM, early_stopping=True).fit(X[:40], Y[:40], weights)
 
 
 def test_standardisation_makes_the_fit_independent_of_units():

@@ -53,6 +53,8 @@ def test_initial_weights_have_the_stated_variance(init, variance):
 
 def test_fourier_features_never_change():
     # First frequency of seed 0, from numpy's frozen generator: 1.764052345967664.
+    encoding = FourierFeatures(4, 0.7)
+    np.testing.assert_array_equal(encoding(jnp.arange(3)[:, None]), encoding(jnp.arange(3.0)[:, None]))
     encoded = FourierFeatures(1, 1.0)(jnp.ones((1, 1)))
     np.testing.assert_allclose(
         encoded, [[np.sin(2 * np.pi * 1.764052345967664), np.cos(2 * np.pi * 1.764052345967664)]], rtol=1e-5

@@ -9,12 +9,12 @@ import pytest
 
 from multigrade import MultiGrade, Network, structures
 from multigrade.curvature import SpectrumObserver
-from multigrade.imaging import restore
+from multigrade.imaging import recipes, restore
 from multigrade.imaging.baselines import interpolate_grid
 from multigrade.imaging.images import add_blur, add_noise, load
 from multigrade.imaging.metrics import psnr
-from multigrade.imaging.operators import GaussianBlur, Identity
-from multigrade.imaging.recipes import Options, estimated_psnr
+from multigrade.imaging.operators import GaussianBlur, Identity, Mask
+from multigrade.imaging.recipes import Options, estimated_psnr, num_grades
 from multigrade.imaging.restoration import (
     DIFFERENCES,
     ImageData,
@@ -227,6 +227,70 @@ def test_a_time_limit_too_short_for_the_grades_gives_the_minimiser(recipe):
     assert not result.model.grades
 
 
+def test_grades_that_diverge_at_once_give_the_minimiser():
+    options = Options(**{**SMALL, "learning_rate": 1e12})
+    result = restore.denoise(add_noise(CAMERA, 20, seed=0), noise_sigma=20, reference=CAMERA, options=options)
+    assert result.metrics["outcomes"][-1] == "diverged"
+    assert result.metrics["is_minimiser"]
+    assert result.metrics["result"]["psnr"] > result.metrics["input"]["psnr"]
+
+
+def test_the_scale_of_a_grade_is_that_of_the_known_pixels():
+    known = np.zeros((4, 6), bool)
+    known[1, 2:4] = True
+    image = jnp.full((1, 4, 6), 0.5)
+    observed = jnp.where(known, 0.2, 0.0)[None]
+    task = RestorationTask(jnp.zeros((24, 2)), observed, image, Mask(known), 0.1, 1.0, 0.99)
+    assert float(task.problem(structures.MGDL_3[1], 1).scale) == pytest.approx(0.3)
+
+
+@pytest.mark.parametrize(
+    ("first", "then"),
+    [
+        (lambda o: restore.deblur(CAMERA, blur_sigma=1, noise_sigma=3, options=o),
+         lambda o: restore.deblur(CAMERA, blur_sigma=2, noise_sigma=3, options=o)),
+        (lambda o: restore.upsample(CAMERA[:16, :16], factor=2, noise_sigma=3, options=o),
+         lambda o: restore.upsample(CAMERA[:16, :16], factor=3, noise_sigma=3, options=o)),
+        (lambda o: restore.denoise(CAMERA, noise_sigma=3, options=o),
+         lambda o: restore.denoise(CAMERA, noise_sigma=3, reference=CAMERA, options=o)),
+    ],
+    ids=["blur", "factor", "reference"],
+)  # fmt: skip
+def test_a_checkpoint_is_of_its_operator(tmp_path, first, then):
+    options = Options(recipe="paper", width=4, layers=1, grades=1, epochs=1, checkpoint=tmp_path / "c")
+    first(options)
+    with pytest.raises(ValueError, match="belongs to other settings"):
+        then(options)
+
+
+def test_one_deep_network_sees_as_much_as_the_grades(monkeypatch):
+    """Steps times pixels times hidden layers: the same budget for both methods of the fast recipe."""
+    budgets = []
+
+    class Seen(Exception):
+        pass
+
+    def train(structure, task, steps, *_, **__):
+        hidden = [len(network.widths) - 2 for network in structure]
+        budgets.append(steps * sum(size * count for size, count in zip(task.batch_sizes, hidden, strict=True)))
+        raise Seen
+
+    monkeypatch.setattr(recipes, "_train", train)
+    for method in ("mgdl", "sgdl"):
+        for task in (restore.denoise, restore.regress):
+            image = np.tile(CAMERA, (1 if task is restore.denoise else 4, 1))
+            with pytest.raises(Seen):
+                task(image, options=Options(method=method))
+    assert budgets[:2] == budgets[2:]
+
+
+def test_a_small_picture_is_trained_as_its_view_counts():
+    watcher = Watcher()
+    options = Options(recipe="best", **{**SMALL, "epochs": 2}, observers=[watcher])
+    restore.deblur(CAMERA[:, :40], blur_sigma=1, noise_sigma=0, options=options)
+    assert max(watcher.grades) + 1 == num_grades("deblur", (64, 40), options)
+
+
 class Watcher:
     name, every = "watcher", None
 
@@ -244,7 +308,7 @@ def test_both_fits_of_regression_by_the_best_recipe_follow_the_options():
     result = restore.regress(CAMERA, options=options)
     assert [record.num_steps for record in result.records] == [12] * len(result.records)
     assert {grade.network.widths[1:-1] for grade in result.model.grades} == {(24,)}
-    assert max(watcher.grades) + 1 == restore.num_grades("regress", options) == 4
+    assert max(watcher.grades) + 1 == num_grades("regress", CAMERA.shape, options) == 4
     assert "input" not in result.metrics  # the picture is its own reference
 
 
@@ -279,6 +343,9 @@ def test_regression_of_two_rows_by_the_best_recipe_is_the_fast_one():
         (lambda: Options(recipe="x"), "recipe must be one of paper, fast"),
         (lambda: Options(epochs=0), "epochs must be at least 1"),
         (lambda: Options(seed=-1), "seed must be at least 0"),
+        (lambda: Options(seed=10**20), "seed must be below 2**32"),
+        (lambda: restore.regress(CAMERA, options=Options(beta=1.0)), "must not be given for regression"),
+        (lambda: restore.deblur(CAMERA, blur_sigma=1, options=Options(recipe="best", method="sgdl")), "must be mgdl"),
         (lambda: restore.denoise(CAMERA, options=Options(recipe="best", beta=1.0)), "must not be given"),
         (lambda: restore.inpaint(CAMERA, np.arange(64) % 2 > np.zeros((64, 1))), "--noise-sigma) must be given"),
         (lambda: Options(learning_rate=-1), "learning_rate must be a positive number"),

@@ -336,11 +336,14 @@ def test_no_grade_begins_after_the_time_limit(monkeypatch):
     result = fit(time_limit=500.0, observers=[clock])
     assert_same(result.model, whole.model)
     assert list(result.records) == list(whole.records)
+    assert (result.is_cut_short, whole.is_cut_short) == (True, False)
 
 
 def test_time_limit_ends_the_fit_with_what_there_is():
     result = fit(num_steps=10**8, time_limit=0.5, record_every=1000)
     assert result.outcome == Outcome.TIME_LIMIT
+    more = fit(num_steps=2, model=result.model, records=result.records)  # a limit of the past is none of the future
+    assert [record.outcome for record in more.records[1:]] == [Outcome.FINISHED] * (len(SMALL) - 1)
     assert len(result.model.grades) == 1
     assert np.isfinite(result.model(X)).all()
 
@@ -368,6 +371,9 @@ def test_records_are_equal_if_all_but_the_seconds_is():
         ({"learning_rate": float("nan")}, "learning_rate must be"),
         ({"optimiser": "sgd"}, "optimiser must be one of gd, momentum, adam, muon, lbfgs; got 'sgd'"),
         ({"num_steps": 0}, "num_steps must be at least 1; got 0"),
+        ({"num_steps": (1, 2, 0)}, "num_steps must be at least 1; got (1, 2, 0)"),
+        ({"learning_rate": (0.1, 0.1, -1.0)}, "learning_rate must be a positive number or a schedule; got -1.0"),
+        ({"learning_rate": [0.1, 0.1, 0.1]}, "learning_rate must be a positive number or a schedule; got [0.1"),
         ({"num_steps": (1, 2)}, "one per grade (3)"),
         ({"num_steps": 1e2}, "num_steps must be one integer or one per grade (3); got 100.0"),
         ({"num_steps": (1, 2, 3.5)}, "num_steps must be one integer or one per grade (3); got (1, 2, 3.5)"),
@@ -385,6 +391,7 @@ def test_records_are_equal_if_all_but_the_seconds_is():
         ({"x": X * np.nan}, "inputs must be finite"),
         ({"y": Y[:-1]}, "same, positive number of rows"),
         ({"sample_weight": -np.ones(len(X))}, "sample_weight must hold"),
+        ({"sample_weight": np.full(len(X), np.inf)}, "sample_weight must hold"),
         ({"record_every": 0}, "record_every must be at least 1"),
         ({"keep": "first"}, "keep must be 'last' or 'best'"),
         ({"time_limit": 0}, "time_limit must be"),
@@ -394,6 +401,23 @@ def test_records_are_equal_if_all_but_the_seconds_is():
 def test_a_wrong_argument_is_named_before_any_work(options, message):
     with pytest.raises(ValueError, match=re.escape(message)):
         fit(**options)
+
+
+@pytest.mark.parametrize("rule", [lambda: Plateau(0), lambda: NoImprovement(0)])
+def test_a_rule_needs_a_record(rule):
+    with pytest.raises(ValueError, match="must be at least 1; got 0"):
+        rule()
+
+
+@pytest.mark.parametrize("rule", [Plateau(2, 1e-9), NoImprovement(2)])
+def test_stopping_rules_work_in_double_precision(rule):
+    with jax.enable_x64(True):
+        assert np.isfinite(fit(SMALL[:1], stopping=rule, num_steps=20, record_every=5).records[0].train_loss).all()
+
+
+def test_nothing_to_do_is_finished():
+    whole = fit(SMALL[:1], num_steps=2)
+    assert fit(SMALL[:1], model=whole.model).outcome is Outcome.FINISHED
 
 
 def test_zero_output_is_for_plain_networks():

@@ -48,6 +48,16 @@ def test_solution_is_the_interior_point_minimum(name, weight, beta):
     assert value == pytest.approx(problem.value, rel=1e-4, abs=1e-6)
 
 
+@pytest.mark.parametrize(
+    "image", [np.full((128, 128), 0.8), np.tile(np.linspace(0, 1, 128), (128, 1))], ids=["flat", "ramp"]
+)
+def test_a_wide_hole_is_filled(image):
+    known = np.ones((128, 128), bool)
+    known[40:88, 40:88] = False
+    found = variational.solve(np.where(known, image, 0), Mask(known), 1e-3, 1.0)
+    np.testing.assert_allclose(found[~known], image[~known], atol=0.02)
+
+
 def test_coupling_draws_the_solution_to_the_given_image():
     observed, near = np.zeros((8, 8), np.float32), np.ones((8, 8), np.float32)
     found = variational.solve(observed, Identity(), 0.1, 1.0, near=near, coupling=3.0)

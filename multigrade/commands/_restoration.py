@@ -26,7 +26,7 @@ class Result:
     rows: list[tuple[str, float, float]]  # name, PSNR, SSIM
     records: Sequence[RunRecord]
     panels: list[Panel]
-    reference: np.ndarray | None  # (..., h, w)
+    reference: np.ndarray | None
 
     def draw(self, path: Path) -> None:
         comparison_figure(self.panels, path, reference=self.reference)
@@ -43,7 +43,9 @@ class Result:
             console.print(table)
         print_outcomes(self.records)
         if self.metrics.get("is_minimiser"):
-            console.print("time was too short for the grades: this is the objective's minimiser, without a network")
+            console.print("the grades are of no use so far: this is the objective's minimiser, without a network")
+        elif self.metrics.get("is_cut_short"):
+            console.print(f"the time limit left no time for a grade after these {len(self.records)}")
         if "noise_sigma" in self.metrics:
             how = "estimated" if self.metrics["noise_was_estimated"] else "given"
             weight = f", lambda {self.metrics['lambda']:.3g}" if "lambda" in self.metrics else ""
@@ -62,7 +64,7 @@ def run(task: str, picture: images.Picture, given: dict, checkpoint: Path) -> Re
     options = restore.Options(**{name: given.get(name) for name in (*names, "time_limit")}, checkpoint=checkpoint)
     observed, reference, extra = _prepared(task, picture, given)
     view = {"quiet": given["quiet"], "tensorboard": given["tensorboard"], "checkpoint": checkpoint}
-    with watching(num_grades(task, options), task, **view) as observers:
+    with watching(num_grades(task, observed.shape[:2], options), task, **view) as observers:
         options = dataclasses.replace(options, observers=observers)
         restored = _call(task, observed, reference, extra, options, given)
     metrics = {**restored.metrics, "seconds": time.perf_counter() - started}
@@ -72,8 +74,7 @@ def run(task: str, picture: images.Picture, given: dict, checkpoint: Path) -> Re
     if task == "upsample" and alpha is not None:
         alpha = baselines.upsample(alpha, extra["factor"])  # bilinear: between the values that are there
     written = dataclasses.replace(picture, pixels=restored.image, alpha=alpha)
-    clean = None if reference is None else _channels_first(reference)
-    return Result(written, metrics, rows, restored.records, _panels(observed, restored), clean)
+    return Result(written, metrics, rows, restored.records, _panels(observed, restored), reference)
 
 
 def _prepared(task: str, picture: images.Picture, given: dict):
@@ -91,8 +92,6 @@ def _prepared(task: str, picture: images.Picture, given: dict):
         trying = "" if task == "upsample" else ", or --add-noise to a clean picture"
         raise ValueError(f"--baselines needs a clean picture to measure against: give --reference{trying}")
     if task == "deblur":
-        if given["recipe"] == "best" and given["method"] != "mgdl":
-            raise ValueError("deblur --recipe best has one grade, or as many as --grades says; leave out --method sgdl")
         if given["blur_sigma"] is None and given["add_blur"] is None:
             raise ValueError("--blur-sigma must be given: the width of the blur in pixels")
         extra["blur_sigma"] = given["add_blur"] if given["blur_sigma"] is None else given["blur_sigma"]
@@ -155,4 +154,4 @@ def _panels(observed, restored: restore.Restored) -> list[Panel]:
     last = len(restored.stages)
     names = [f"grade {i}" if i < last else "result" for i in range(1, last + 1)]
     stages = zip(["input", *names], [observed, *restored.stages], strict=True)
-    return [Panel(name, _channels_first(image)) for name, image in stages]
+    return [Panel(name, image) for name, image in stages]

@@ -29,6 +29,8 @@ def demo(
     check_output(output, (".png", ".svg", ".pdf"))
     if epochs < 1:
         raise ValueError(f"--epochs must be at least 1; got {epochs}")
+    if not 0 <= seed < 2**32:
+        raise ValueError(f"--seed must be from 0 to 2**32 - 1; got {seed}")
     from .. import structures
     from ..progress import ProgressObserver
     from ..synthetic import setting

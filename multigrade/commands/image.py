@@ -122,6 +122,8 @@ def _run(task: str, given: dict) -> None:
 
 def _check_files(given: dict, checkpoint: Path) -> None:
     """No file is written that is read, or written twice; figure and metrics have a place to go."""
+    from ..files import check_place
+
     read = {"the input": given["picture"], "--reference": given.get("reference"), "--mask": given.get("mask")}
     taken = {name: Path(file) for name, file in read.items() if file is not None and not file.startswith(":")}
     beside = {"--figure": given["figure"], "--json": given["json_file"]}
@@ -132,10 +134,8 @@ def _check_files(given: dict, checkpoint: Path) -> None:
             if path.resolve() == file.resolve() or (path.exists() and file.exists() and path.samefile(file)):
                 raise ValueError(f"{name} {path} is the same file as {other}; give it another name")
         taken[name] = path
-        if name in beside and path.is_dir():
-            raise ValueError(f"{name} {path} is a folder; give the name of a file")
-        if name in beside and not path.parent.is_dir():
-            raise ValueError(f"the folder of {path} does not exist; create it first")
+        if name in beside:
+            check_place(path)
 
 
 def _finite(value):

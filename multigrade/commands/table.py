@@ -18,7 +18,7 @@ def fit(
     target: Annotated[str, typer.Option(help="Column to predict; several separated by commas.")] = "y",
     model: Annotated[Path, typer.Option(help="Where to write the fitted model.")] = Path("model.safetensors"),
     method: Annotated[str, typer.Option(help="mgdl, sgdl or msdl.", autocompletion=lambda: METHODS)] = "mgdl",
-    grades: Annotated[int, typer.Option(help="Number of grades (mgdl).")] = 3,
+    grades: Annotated[int | None, typer.Option(help="Number of grades (mgdl); 3 if not given.")] = None,
     width: Annotated[int, typer.Option(help="Neurons per hidden layer.")] = 64,
     layers: Annotated[int, typer.Option(help="Hidden layers per grade (mgdl), or in all.")] = 2,
     steps: Annotated[int, typer.Option(help="Steps per grade.")] = 300,
@@ -38,6 +38,9 @@ def fit(
     from ..tables import check_output, read_table, split_target
 
     check_output(model, (".safetensors",))
+    if grades is not None and method != "mgdl":
+        raise ValueError(f"--grades belongs to --method mgdl; got --method {method}")
+    grades = 3 if grades is None else grades
     for name, value in {"--grades": grades, "--width": width, "--layers": layers, "--steps": steps}.items():
         if value < 1:
             raise ValueError(f"{name} must be at least 1; got {value}")
@@ -47,6 +50,7 @@ def fit(
         early_stopping=early_stopping, random_state=seed,
     )  # fmt: skip
     checkpoint = model.with_suffix(".checkpoint")
+    import numpy as np
     from sklearn.exceptions import ConvergenceWarning
 
     from ._live import watching
@@ -57,11 +61,13 @@ def fit(
             warnings.simplefilter("ignore", ConvergenceWarning)  # the outcomes are printed below
         estimator.fit(inputs.values, targets, observers=observers, checkpoint=checkpoint)
     estimator.target_names = [name.strip() for name in target.split(",")]
-    estimator.input_names = list(inputs.columns)
+    if not quiet:
+        _print_fit(estimator, inputs.values, targets)
+    estimator.feature_names_in_ = np.array(inputs.columns, dtype=object)  # as if it had seen a data frame
     estimator.save(model)
     checkpoint.unlink(missing_ok=True)
     if not quiet:
-        _print_fit(estimator, inputs.values, targets, model)
+        print(f"model written to {model}")
 
 
 def _estimator(method: str, grades: int, hidden: tuple[int, ...], **parameters):
@@ -75,7 +81,7 @@ def _estimator(method: str, grades: int, hidden: tuple[int, ...], **parameters):
     return single[method](hidden, **parameters)
 
 
-def _print_fit(estimator, inputs, targets, path: Path) -> None:
+def _print_fit(estimator, inputs, targets) -> None:
     from rich.console import Console
     from rich.table import Table
     from sklearn.metrics import r2_score
@@ -89,10 +95,8 @@ def _print_fit(estimator, inputs, targets, path: Path) -> None:
             str(index + 1), f"{r2_score(targets, stage):.4f}", f"{record.train_loss[-1]:.3g}", str(record.num_steps),
             f"{record.seconds:.1f}", record.outcome,
         )  # fmt: skip
-    console = Console()
-    console.print(table)
+    Console().print(table)
     print_outcomes(estimator.records_)
-    console.print(f"model written to {path}", soft_wrap=True)
 
 
 def predict(
@@ -111,7 +115,8 @@ def predict(
     from ..estimators import load_estimator
 
     estimator = load_estimator(model)
-    names = estimator.input_names or [f"x{i}" for i in range(estimator.n_features_in_)]
+    # The columns are put in order here, and the estimator is given their values alone.
+    names = estimator.__dict__.pop("feature_names_in_", [f"x{i}" for i in range(estimator.n_features_in_)])
     missing = [name for name in names if name not in table.columns]
     if missing:
         raise ValueError(f"{data} lacks the column {missing[0]!r} that the model was fitted on")

@@ -13,14 +13,15 @@ from math import comb
 
 import numpy as np
 
-RANK_TOLERANCE = 1e-10  # singular values below this fraction of the largest count as zero
 ANGLE_TOLERANCE = 1e-9  # hyperplanes closer than this, in radians, count as one
 
 
 def row_space(inputs: np.ndarray) -> np.ndarray:
     """V (inputs x rank) with orthonormal columns that span the rows of X, so that X = (XV)V'."""
     _, singular, rows = np.linalg.svd(inputs, full_matrices=False)
-    return rows[singular > RANK_TOLERANCE * singular.max(initial=0.0)].T
+    # Only what is rounding counts as zero: a feature that is small beside another may still be what matters.
+    rounding = max(inputs.shape) * np.finfo(float).eps
+    return rows[singular > rounding * singular.max(initial=0.0)].T
 
 
 def count_patterns(num_rows: int, rank: int) -> int:
@@ -34,8 +35,8 @@ def count_patterns(num_rows: int, rank: int) -> int:
 
 def bound_patterns(inputs: np.ndarray) -> int:
     """``count_patterns`` of the distinct, non-zero hyperplanes of X: at least as many as there are patterns."""
-    reduced = _reduced(inputs)
-    return count_patterns(int(_distinct_lines(reduced).max()) + 1, reduced.shape[1])
+    directions = _directions(inputs)
+    return count_patterns(int(_distinct_lines(directions).max()) + 1, directions.shape[1])
 
 
 def enumerate_patterns(inputs: np.ndarray, *, max_patterns: int = 20_000) -> np.ndarray:
@@ -51,7 +52,7 @@ def enumerate_patterns(inputs: np.ndarray, *, max_patterns: int = 20_000) -> np.
             f"inputs must have at most max_patterns = {max_patterns} patterns to be enumerated; "
             f"these can have {bound}: sample them instead"
         )
-    return _unique(_cells(_reduced(inputs)))
+    return _unique(_cells(_directions(inputs)))
 
 
 def sample_patterns(inputs: np.ndarray, num_patterns: int, *, seed: int = 0) -> np.ndarray:
@@ -87,6 +88,13 @@ def _reduced(inputs: np.ndarray) -> np.ndarray:
     if inputs.ndim != 2 or not len(inputs) or not np.isfinite(inputs).all():
         raise ValueError(f"inputs must be a finite matrix with one row per point; got shape {inputs.shape}")
     return inputs @ row_space(inputs)
+
+
+def _directions(inputs: np.ndarray) -> np.ndarray:
+    """The reduced rows at unit length: a row of tiny sample weight has a hyperplane like any other."""
+    reduced = _reduced(inputs)
+    norms = np.linalg.norm(reduced, axis=1, keepdims=True)
+    return np.divide(reduced, norms, out=np.zeros_like(reduced), where=norms > 0)
 
 
 def _unique(patterns: np.ndarray) -> np.ndarray:

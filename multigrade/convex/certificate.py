@@ -72,6 +72,15 @@ def _relative(objective: float, bound: float) -> float:
     return max(objective - bound, 0.0) / objective if objective > 0 else 0.0
 
 
+def _own_objective(program: ConvexProgram, weights: np.ndarray) -> float:
+    """The objective with each group as the neuron it stands for, sum +-(X u_i)_+, in or out of its cone."""
+    error = -program.targets
+    for k, i in np.ndindex(weights.shape[:2]):
+        used = weights[k, i][np.any(weights[k, i] != 0, axis=1)]
+        error[:, k] += (1 - 2 * i) * np.maximum(used @ program.inputs.T, 0.0).sum(axis=0)
+    return float(0.5 * np.sum(error**2) + program.regularisation * np.linalg.norm(weights, axis=-1).sum())
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class ConvexSolution:
     """A point of a program and the proof of how good it is."""
@@ -81,12 +90,19 @@ class ConvexSolution:
     certificate: Certificate
 
 
-def certify(program: ConvexProgram, weights: np.ndarray, *, iterations: int, outcome: Outcome) -> ConvexSolution:
-    """The point with its objective and dual bounds."""
+def certify(
+    program: ConvexProgram, weights: np.ndarray, *, iterations: int, outcome: Outcome, tolerance: float = np.inf
+) -> ConvexSolution:
+    """The point with its objective and dual bounds; what converged to a larger gap than ``tolerance`` has stalled.
+
+    A solver's point may be out of its cones by rounding, where program and network differ: the larger of the two
+    objectives counts.
+    """
+    value = max(objective(program, weights), _own_objective(program, weights))
     bound, full_bound = dual_bounds(program, weights)
-    certificate = Certificate(
-        objective(program, weights), bound, full_bound, program.num_patterns, program.is_full, iterations, outcome
-    )
+    certificate = Certificate(value, bound, full_bound, program.num_patterns, program.is_full, iterations, outcome)
+    if outcome is Outcome.CONVERGED and certificate.relative_gap > tolerance:
+        certificate = dataclasses.replace(certificate, outcome=Outcome.STALLED)
     return ConvexSolution(program, weights, certificate)
 
 

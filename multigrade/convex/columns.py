@@ -45,8 +45,8 @@ def solve_by_columns(
     rounds, until no pattern is found that violates the dual by more than the fraction ``tolerance``, which is also
     the relative gap asked of the ``solver``; further options are the solver's.
     """
-    if max_rounds < 0:
-        raise ValueError(f"max_rounds must be at least 0; got {max_rounds!r}")
+    if max_rounds < 0 or num_added < 1:
+        raise ValueError(f"max_rounds must be at least 0 and num_added 1; got {max_rounds!r} and {num_added!r}")
     program = convex_program(
         inputs, targets, regularisation=regularisation, sample_weight=sample_weight, has_bias=has_bias,
         max_patterns=max_patterns, num_samples=num_samples, seed=seed,

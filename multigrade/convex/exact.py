@@ -1,7 +1,5 @@
 """The convex program through cvxpy with Clarabel, an interior-point method: the reference for small programs."""
 
-import dataclasses
-
 import numpy as np
 from scipy import sparse
 
@@ -21,11 +19,7 @@ def solve_exact(program: ConvexProgram, *, tolerance: float = 1e-9) -> ConvexSol
         point, count = _solve_output(program, features, target, tolerance)
         weights[k] = point @ basis.T
         iterations += count
-    solution = certify(program, weights, iterations=iterations, outcome=Outcome.CONVERGED)
-    if solution.certificate.relative_gap <= tolerance:
-        return solution
-    certificate = dataclasses.replace(solution.certificate, outcome=Outcome.STALLED)
-    return dataclasses.replace(solution, certificate=certificate)
+    return certify(program, weights, iterations=iterations, outcome=Outcome.CONVERGED, tolerance=tolerance)
 
 
 def _solve_output(program: ConvexProgram, features: np.ndarray, target: np.ndarray, tolerance: float):

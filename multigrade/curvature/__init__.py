@@ -5,7 +5,8 @@
     stable_learning_rate(loss, params)        # 2 / lambda_max
 
 A loss is any function of a pytree of parameters. Make it a ``jax.tree_util.Partial`` of a fixed function and its data
-to compile once for many calls.
+to compile once for many calls. A plain function is compiled once as well, with what it closes over at that moment: if
+that changes, make it a ``Partial``, or another function.
 """
 
 from .density import SpectralDensity, spectral_density

@@ -49,16 +49,16 @@ def run_spectrum(
     every: int | None = None,
     num: int = 10,
     edge: float | None = None,
-    target: str = "y",
-    stride: int = IMAGE_STRIDE,
+    target: str | None = None,
+    stride: int | None = None,
     seed: int = 0,
     observers: Sequence[Observer] = (),
 ) -> tuple[RunRecord, ...]:
     """Train by full-batch gradient descent and record the spectrum every ``every`` epochs: one record per grade.
 
-    ``source`` is "1" or "2" for the paper's settings, or the path of an image (grey, every ``stride``-th pixel) or of a
-    table (column ``target`` from the others, all standardised). ``epochs`` are per grade. ``edge`` ends a grade when
-    the smallest eigenvalue falls below it; the paper's image runs use -0.95.
+    ``source`` is "1" or "2" for the paper's settings, or the path of an image (grey, every ``stride``-th pixel, 4) or
+    of a table (column ``target``, "y", from the others, all standardised). ``epochs`` are per grade. ``edge`` ends a
+    grade when the smallest eigenvalue falls below it; the paper's image runs use -0.95.
     """
     if method not in METHODS:
         raise ValueError(f"method must be one of {', '.join(METHODS)}; got {method!r}")
@@ -76,18 +76,23 @@ def run_spectrum(
     return fit.records
 
 
-def load_problem(source: str, *, target: str = "y", stride: int = IMAGE_STRIDE) -> Problem:
-    """The data behind ``source``: a setting's number, an image, a table."""
+def load_problem(source: str, *, target: str | None = None, stride: int | None = None) -> Problem:
+    """The data behind ``source``: a setting's number, an image (``stride``), a table (``target``)."""
+    is_table = Path(source).suffix.lower() in (".csv", ".npz")
+    if target is not None and not is_table:
+        raise ValueError(f"target (--target) belongs to a table; got {target!r} for {source}")
+    if stride is not None and (is_table or source in ("1", "2")):
+        raise ValueError(f"stride (--stride) belongs to an image; got {stride!r} for {source}")
     if source in ("1", "2"):
         data = setting(int(source))
         return Problem(data.x_train, data.y_train, 32, 8)
     path = Path(source)
-    if path.suffix.lower() in (".csv", ".npz"):
-        inputs, targets = split_target(read_table(path), target)
+    if is_table:
+        inputs, targets = split_target(read_table(path), target or "y")
         return Problem(_standardised(inputs.values), _standardised(targets.reshape(len(targets), -1)), 32, 8)
     if not path.is_file():
         raise ValueError(f"source must be 1, 2, or the path of an image or a table; there is no file {source}")
-    return Problem(*_pixels(path, stride), 48, 12)
+    return Problem(*_pixels(path, IMAGE_STRIDE if stride is None else stride), 48, 12)
 
 
 def structure_for(problem: Problem, method: str) -> tuple[Network, ...] | tuple[MultiScaleNetwork]:

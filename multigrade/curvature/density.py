@@ -9,7 +9,7 @@ import dataclasses
 
 import numpy as np
 
-from .lanczos import gauss_quadrature
+from .lanczos import check_finite, gauss_quadrature
 from .products import HessianOperator, Loss
 
 
@@ -26,8 +26,9 @@ class SpectralDensity:
         return float(np.sum(self.weights * function(self.nodes)))
 
     def fraction_below(self, value: float) -> float:
-        """Estimated fraction of the eigenvalues below ``value``."""
-        return self.mean(lambda nodes: nodes < value)
+        """Estimated fraction of the eigenvalues below ``value``; by more than rounding, so that those at 0 are not."""
+        rounding = 1e-10 * np.max(np.abs(self.nodes))
+        return self.mean(lambda nodes: nodes < value - rounding)
 
     def density(self, grid: np.ndarray, width: float) -> np.ndarray:
         """The measure smoothed by a Gaussian of standard deviation ``width``, at the points of ``grid``."""
@@ -46,6 +47,7 @@ def spectral_density(
         if value < 1:
             raise ValueError(f"{name} must be at least 1; got {value!r}")
     operator, random = HessianOperator(loss, params), np.random.default_rng(seed)
+    check_finite(operator(np.ones(operator.size)))
     steps = min(num_steps, operator.size)
     nodes, weights = np.zeros((num_probes, steps)), np.zeros((num_probes, steps))
     for probe in range(num_probes):

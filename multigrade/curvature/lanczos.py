@@ -2,7 +2,8 @@
 
 A Krylov space grown from one vector holds one copy of a repeated eigenvalue, and networks do repeat eigenvalues: hidden
 units that are active on the same samples are interchangeable. So what ARPACK returns, converged to any tolerance, may
-lack copies. ``find_ends`` looks for them in the complement of what was found, one by one, until none is left.
+lack copies. ``find_ends`` looks for them in the complement of what was found, one by one, until a look of a few steps
+(``NUM_CHECKS``) sees none; so short a look may miss a copy where eigenvalues lie dense at the end of a large spectrum.
 """
 
 from typing import NamedTuple, Protocol
@@ -34,6 +35,7 @@ class Ends(NamedTuple):
 
     low: Pairs
     high: Pairs
+    norm: float = 0.0  # at most ||H||, where only one end was looked for
 
 
 class _Shifted(LinearOperator):
@@ -82,7 +84,7 @@ def find_ends(
     if only_high:
         high = lanczos("LA", num, start=start)
         none = Pairs(np.zeros(0), np.zeros((0, operator.size)))
-        return Ends(none, high if len(high.values) else lanczos("LA", num, room=2))
+        return Ends(none, high if len(high.values) else lanczos("LA", num, room=2), 2 * shift)
     both = lanczos("BE", 2 * num, start=start)
     if len(both.values) < 2 * num:  # once more, each end by itself and with twice the room
         return Ends(lanczos("SA", num, room=2), lanczos("LA", num, room=2))

@@ -88,7 +88,7 @@ def extreme_eigenvalues(
     gives nine digits or so. ``start`` takes the ``vectors`` of an earlier call. ``num_lanczos`` vectors of length M are
     kept (five for every two eigenvalues by default); ``max_restarts`` bounds the work.
     """
-    _check(params, num, tolerance, max_restarts)
+    _check(params, num, tolerance, max_restarts, num_lanczos)
     options = {"tolerance": tolerance, "num_lanczos": num_lanczos, "max_restarts": max_restarts}
     return _extreme(loss, params, num, start=start, **options)
 
@@ -113,8 +113,8 @@ def iteration_spectrum(loss: Loss, params, learning_rate: float, num: int = 10, 
 
 def iteration_spectrum_of(hessian: ExtremeEigenvalues, learning_rate: float) -> IterationSpectrum:
     """The same from eigenvalues of H that are already there: lambda -> 1 - eta lambda turns the order round."""
-    if not learning_rate > 0:
-        raise ValueError(f"learning_rate must be positive; got {learning_rate!r}")
+    if not learning_rate >= 0:
+        raise ValueError(f"learning_rate must be at least 0; got {learning_rate!r}")
     smallest, largest = 1 - learning_rate * hessian.largest, 1 - learning_rate * hessian.smallest
     return IterationSpectrum(float(learning_rate), smallest, largest, hessian)
 
@@ -137,7 +137,7 @@ def sharpness(loss: Loss, params, *, tolerance: float = 1e-5) -> float:
     return float(found.largest[0])
 
 
-def _check(params, num, tolerance, max_restarts):
+def _check(params, num, tolerance, max_restarts, num_lanczos=None):
     size = num_parameters(params)
     if not 1 <= num <= size:
         raise ValueError(f"num must be between 1 and the number of parameters ({size}); got {num!r}")
@@ -145,6 +145,8 @@ def _check(params, num, tolerance, max_restarts):
         raise ValueError(f"tolerance must be between 0 and 1; got {tolerance!r}")
     if max_restarts < 1:
         raise ValueError(f"max_restarts must be at least 1; got {max_restarts!r}")
+    if num_lanczos is not None and num_lanczos <= 2 * num:
+        raise ValueError(f"num_lanczos must be above 2 num = {2 * num}; got {num_lanczos!r}")
 
 
 def _extreme(loss, params, num, **options) -> ExtremeEigenvalues:
@@ -167,8 +169,8 @@ def _extreme_finite(loss, params, num, *, only_high=False, tolerance, start, num
     if ends is None and is_small:
         return _extreme_dense(loss, params, num)
     none = Pairs(np.zeros(0), np.zeros((0, size)))
-    low, high = ends or Ends(none, none)
-    scale = np.max(np.abs(np.concatenate([low.values, high.values])), initial=0.0)
+    low, high, norm = ends or Ends(none, none)
+    scale = np.max(np.abs(np.concatenate([low.values, high.values])), initial=norm)
 
     def finish(values, vectors):
         value, residual = np.full(num, np.nan), np.full(num, np.nan)

@@ -40,8 +40,8 @@ class RateCheck:
 
     @property
     def limit(self) -> float:
-        """2 / alpha."""
-        return 2 / self.alpha if self.alpha > 0 else float("inf")
+        """2 / alpha; NaN where alpha is not known."""
+        return float("inf") if self.alpha == 0 else 2 / self.alpha
 
     @property
     def is_stable(self) -> bool:
@@ -55,6 +55,8 @@ class RateCheck:
 
     @property
     def sentence(self) -> str:
+        if np.isnan(self.alpha):
+            return f"alpha is not known, nor whether eta = {self.learning_rate:g} is inside (0, 2/alpha)"
         side = "inside" if self.is_stable else "outside"
         return f"eta = {self.learning_rate:g} is {side} (0, 2/alpha) = (0, {self.limit:g}); tau = {self.tau:g}"
 
@@ -82,7 +84,10 @@ def check_learning_rate(loss: Loss, trajectory: Iterable, learning_rate: float, 
 
 @dataclasses.dataclass(frozen=True)
 class LinearisedDescent:
-    """Gradient descent W^k beside its linearisation, in float64; ``distances`` are ||W^k - V^k||, k = 0, ..., K."""
+    """Gradient descent W^k beside its linearisation, in float64; ``distances`` are ||W^k - V^k||, k = 0, ..., K.
+
+    K is ``num_steps`` + 1: the first step, which both share, and those in which they may differ.
+    """
 
     params: object
     linearised: object

@@ -82,7 +82,6 @@ class GradedRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
     n_features_in_: int
     feature_names_in_: np.ndarray
     # Column names of a table, kept in saved files for the command line.
-    input_names: list[str] | None = None
     target_names: list[str] | None = None
 
     def __init_subclass__(cls, **options):
@@ -106,8 +105,11 @@ class GradedRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         )
         weights = _check_sample_weight(sample_weight, X, ensure_non_negative=True)
         y = np.asarray(y, np.float64)
-        targets, self._y_is_flat = y.reshape(len(y), -1), y.ndim == 1
+        targets = y.reshape(len(y), -1)
+        if continuing and targets.shape[1] != len(self.y_mean_):
+            raise ValueError(f"y must have {len(self.y_mean_)} outputs with warm_start=True; got {targets.shape[1]}")
         if not continuing:
+            self.__dict__.pop("model_", None)  # what fails or is interrupted leaves nothing that could predict
             if checkpoint is not None and not isinstance(self.random_state, numbers.Integral):
                 raise ValueError(f"random_state must be an integer with a checkpoint; got {self.random_state!r}")
             self._seed = int(check_random_state(self.random_state).randint(2**31 - 1))
@@ -121,6 +123,7 @@ class GradedRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         if not continuing:
             self._standardise(*rows)
         self._fit_grades(rows, held_out, full_batch, continuing, observers, checkpoint)
+        self._y_is_flat = y.ndim == 1
         last = self.records_[-1]
         if last.outcome is Outcome.DIVERGED:
             warnings.warn(
@@ -136,6 +139,10 @@ class GradedRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         parts = train_test_split(
             X, targets, weights, test_size=self.validation_fraction, random_state=self._seed % 2**32
         )
+        if not parts[-1].any():
+            raise ValueError(
+                "sample_weight must be positive for one held-out row at least; all are zero: hold out more"
+            )
         return tuple(parts[0::2]), tuple(parts[1::2])
 
     def _standardise(self, X, targets, weights) -> None:
@@ -270,7 +277,6 @@ class GradedRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
             "features": self.n_features_in_,
             "feature_names": list(getattr(self, "feature_names_in_", [])),
             "y_is_flat": self._y_is_flat,
-            "input_names": self.input_names,
             "target_names": self.target_names,
             "seed": self._seed,
         }
@@ -302,7 +308,7 @@ def load_estimator(path: str | os.PathLike) -> GradedRegressor:
     estimator.n_features_in_ = description["features"]
     if description["feature_names"]:
         estimator.feature_names_in_ = np.array(description["feature_names"], dtype=object)
-    estimator.input_names, estimator.target_names = description["input_names"], description["target_names"]
+    estimator.target_names = description["target_names"]
     estimator._y_is_flat, estimator._seed = description["y_is_flat"], description["seed"]
     return estimator
 

@@ -1,6 +1,6 @@
 """PNG files with 16 bits per channel and more than one channel, which Pillow reduces to 8 bits.
 
-Reads what the PNG specification calls colour types 2, 4 and 6 at depth 16, not interlaced, and writes the same.
+Reads what the PNG specification calls colour types 2, 4 and 6 at depth 16, and writes them, not interlaced.
 """
 
 import struct
@@ -11,6 +11,11 @@ import numpy as np
 
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
 _CHANNELS = {2: 3, 4: 2, 6: 4}  # colour type: RGB, grey + alpha, RGBA
+_WHOLE = ((0, 0, 1, 1),)
+# Interlaced images come in seven parts (section 8.2): first column and row, steps across and down.
+_ADAM7 = (
+    (0, 0, 8, 8), (4, 0, 8, 8), (0, 4, 4, 8), (2, 0, 4, 4), (0, 2, 2, 4), (1, 0, 2, 2), (0, 1, 1, 2),
+)  # fmt: skip
 _COLOUR_TYPES = {channels: colour_type for colour_type, channels in _CHANNELS.items()}
 
 
@@ -25,14 +30,17 @@ def read_deep_png(path: Path) -> np.ndarray:
     """Samples (h, w, channels), uint16. Assumes ``is_deep_png`` and a size that was found acceptable."""
     chunks = _chunks(path.read_bytes())
     width, height, _, colour_type, _, _, interlace = struct.unpack(">IIBBBBB", chunks[0][1])
-    if interlace:
-        raise ValueError("interlaced PNGs of 16-bit colour are not read; save it without interlacing")
-    channels = _CHANNELS[colour_type]
-    data = zlib.decompress(b"".join(content for kind, content in chunks if kind == b"IDAT"))
-    if len(data) != height * (1 + 2 * channels * width):
+    bytes_per_pixel = 2 * _CHANNELS[colour_type]
+    data = np.frombuffer(zlib.decompress(b"".join(content for kind, content in chunks if kind == b"IDAT")), np.uint8)
+    samples = np.zeros((height, width, bytes_per_pixel), np.uint8)
+    places = [np.s_[top::down, left::across] for left, top, across, down in (_ADAM7 if interlace else _WHOLE)]
+    parts = [samples[place] for place in places if samples[place].size]  # views; a small image lacks some
+    ends = np.cumsum([part.shape[0] * (1 + part.shape[1] * bytes_per_pixel) for part in parts])
+    if len(data) != ends[-1]:
         raise ValueError("the pixel data do not fill the image")
-    lines = np.frombuffer(data, np.uint8).reshape(height, -1)
-    samples = _unfilter(lines[:, 0], lines[:, 1:].reshape(height, width, 2 * channels))
+    for part, lines in zip(parts, np.split(data, ends[:-1]), strict=True):
+        lines = lines.reshape(len(part), -1)
+        part[:] = _unfilter(lines[:, 0], lines[:, 1:].reshape(part.shape))
     return samples.view(">u2").astype(np.uint16)
 
 

@@ -21,7 +21,7 @@ _FULL_ERROR = 0.2  # the error map is white where an intensity is off by this mu
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Panel:
-    """One image, (h, w) or (channels, h, w) on the unit scale, and its title."""
+    """One image, (h, w) or (h, w, 3) on the unit scale, and its title."""
 
     title: str
     image: np.ndarray
@@ -37,11 +37,11 @@ def comparison_figure(panels: Sequence[Panel], path: str | os.PathLike, *, refer
         raise ValueError(f"the figure must end in {', '.join(FIGURE_FORMATS)}; got {path.name!r}")
     if not panels:
         raise ValueError("panels must hold at least one image")
-    drawings = [(_title(panel, reference), _displayed(panel.image), {}) for panel in panels]
+    drawings = [(_title(panel, reference), np.clip(panel.image, 0, 1), {}) for panel in panels]
     if reference is not None:
         error = np.abs(np.asarray(panels[-1].image, np.float64) - reference)
-        error = error.mean(0) if error.ndim == 3 else error
-        drawings.append(("reference", _displayed(reference), {}))
+        error = error.mean(-1) if error.ndim == 3 else error
+        drawings.append(("reference", np.clip(reference, 0, 1), {}))
         drawings.append((f"|{panels[-1].title} - reference|", error, {"cmap": "magma", "vmin": 0, "vmax": _FULL_ERROR}))
     figure = _draw(drawings)
     with atomic_path(path) as temporary:
@@ -54,14 +54,6 @@ def _title(panel: Panel, reference: np.ndarray | None) -> str:
     if reference is None or panel.image.shape != reference.shape or math.isinf(found := psnr(panel.image, reference)):
         return panel.title
     return f"{panel.title}\n{found:.2f} dB"
-
-
-def _displayed(image: np.ndarray) -> np.ndarray:
-    """(h, w) or (h, w, 3) within [0, 1], as matplotlib wants it."""
-    image = np.clip(np.asarray(image, np.float64), 0, 1)
-    if image.ndim == 2:
-        return image
-    return image[0] if image.shape[0] == 1 else np.moveaxis(image, 0, -1)
 
 
 def _draw(drawings: list[tuple[str, np.ndarray, dict]]) -> Figure:

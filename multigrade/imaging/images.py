@@ -26,7 +26,7 @@ import scipy.ndimage
 import tifffile
 from PIL import Image, ImageOps, UnidentifiedImageError
 
-from ..files import atomic_path
+from ..files import atomic_path, check_place
 from .deep_png import is_deep_png, read_deep_png, write_deep_png
 from .pictures import draw_picture
 
@@ -34,6 +34,7 @@ FORMATS = {".png": "png", ".jpg": "jpeg", ".jpeg": "jpeg", ".tif": "tiff", ".tif
 MAX_PIXELS = 100_000_000  # our choice: larger claims are taken for a decompression bomb
 # What Pillow, tifffile and zlib raise on damaged files, besides the plain OSError.
 _DAMAGE = (OSError, SyntaxError, ValueError, EOFError, struct.error, zlib.error, KeyError, IndexError, TypeError)
+ORIENTATION = 0x0112  # the EXIF tag
 # Rotations and flips that undo EXIF orientations 1 to 8, as functions of (h, w, ...) arrays.
 _UPRIGHT = {
     2: lambda a: a[:, ::-1],
@@ -121,10 +122,7 @@ def check_output(path: str | os.PathLike, picture: Picture) -> Path:
     path = Path(path)
     if path.suffix.lower() not in FORMATS:
         raise ValueError(f"the output must end in {', '.join(FORMATS)}; got {path.name!r}")
-    if not path.parent.is_dir():
-        raise ValueError(f"the folder of {path} does not exist; create it first")
-    if path.is_dir():
-        raise ValueError(f"the output {path} is a folder")
+    check_place(path)
     if FORMATS[path.suffix.lower()] == "jpeg" and picture.alpha is not None:
         raise ValueError(f"JPEG cannot hold the alpha channel for {path}; write a PNG or TIFF file")
     if picture.path is not None and path.exists() and path.samefile(picture.path):
@@ -161,16 +159,18 @@ def _read(path: Path) -> tuple[np.ndarray, bytes | None]:
         try:
             with Image.open(path, formats=["PNG", "JPEG", "TIFF"]) as image:
                 _check_size(image.size[::-1])
-                profile = image.info.get("icc_profile")
                 if image.format == "TIFF":
-                    return _read_tiff(path, image), profile
-                return read_deep_png(path) if is_deep_png(path) else _read_pillow(image), profile
+                    return _read_tiff(path, image)
+                if image.format == "PNG" and getattr(image, "n_frames", 1) > 1:
+                    raise _Refused("it is animated; give a picture that stands still")
+                samples = _read_deep(path, image) if is_deep_png(path) else _read_pillow(image)
+                return samples, image.info.get("icc_profile")
         except Image.DecompressionBombError:
             raise _Refused(f"more than {MAX_PIXELS:,} pixels are claimed; not decoded") from None
         except UnidentifiedImageError:
             # tifffile knows layouts that Pillow does not, floating-point colour among them.
             if path.suffix.lower() in (".tif", ".tiff"):
-                return _read_tiff(path, None), None
+                return _read_tiff(path, None)
             raise
 
 
@@ -194,25 +194,38 @@ def _check_size(shape: tuple[int, int]) -> None:
 def _read_pillow(image: Image.Image) -> np.ndarray:
     has_alpha = "transparency" in image.info or image.mode in ("LA", "La", "PA", "RGBA", "RGBa")
     if image.mode.startswith("I"):
-        upright = np.asarray(ImageOps.exif_transpose(image))
-        return upright.astype(np.uint16)
+        samples = np.asarray(ImageOps.exif_transpose(image)).astype(np.uint16)
+        if "transparency" not in image.info:
+            return samples
+        return np.stack([samples, np.uint16(2**16 - 1) * (samples != image.info["transparency"])], axis=2)
     is_grey = image.mode in ("1", "L", "LA", "La")
     mode = ("LA" if has_alpha else "L") if is_grey else ("RGBA" if has_alpha else "RGB")
     return np.asarray(ImageOps.exif_transpose(image).convert(mode))
 
 
-def _read_tiff(path: Path, image: Image.Image | None) -> np.ndarray:
+def _read_deep(path: Path, image: Image.Image) -> np.ndarray:
+    samples = read_deep_png(path)
+    if "transparency" in image.info:  # one colour stands for "nothing here"
+        is_there = (samples != np.asarray(image.info["transparency"], np.uint16)).any(axis=2, keepdims=True)
+        samples = np.concatenate([samples, np.uint16(2**16 - 1) * is_there], axis=2)
+    return _UPRIGHT.get(image.getexif().get(ORIENTATION, 1), lambda a: a)(samples)
+
+
+def _read_tiff(path: Path, image: Image.Image | None) -> tuple[np.ndarray, bytes | None]:
     """tifffile for what is stored plainly or deflated; Pillow for palettes, LZW, JPEG and the like with 8 bits."""
     with tifffile.TiffFile(path) as file:
         page: Any = file.pages[0]
         if len(file.pages) > 1:
             raise _Refused(f"it has {len(file.pages)} pages; give a file with one")
         _check_size((page.imagelength, page.imagewidth))
+        profile = page.tags["InterColorProfile"].value if "InterColorProfile" in page.tags else None
+        if tifffile.EXTRASAMPLE.ASSOCALPHA in page.extrasamples:
+            raise _Refused("its colours are premultiplied by alpha; save it with straight (unassociated) alpha")
         is_plain = page.compression in _PLAIN and page.photometric != tifffile.PHOTOMETRIC.PALETTE
-        if is_plain:
-            return _upright_tiff(page)
+        if is_plain and page.bitspersample in (1, 8, 16, 32, 64):
+            return _upright_tiff(page), profile
         if image is not None and page.bitspersample == 8:
-            return _read_pillow(image)
+            return _read_pillow(image), profile
         layout = f"{page.compression.name} compression, {page.photometric.name} colours, {page.bitspersample} bits"
         raise _Refused(f"TIFF with {layout} is not read")
 
@@ -227,7 +240,10 @@ def _upright_tiff(page) -> np.ndarray:
     elif page.axes not in ("YX", "YXS"):
         raise _Refused(f"the TIFF layout {page.axes} is not an image of pixels and channels")
     if photometric == tifffile.PHOTOMETRIC.MINISWHITE and samples.dtype.kind in "bu":
-        samples = ~samples
+        inverted = ~samples
+        if page.extrasamples:  # alpha is not
+            inverted[..., -1] = samples[..., -1]
+        samples = inverted
     elif photometric not in (tifffile.PHOTOMETRIC.MINISBLACK, tifffile.PHOTOMETRIC.RGB):
         raise _Refused(f"TIFF with {photometric.name} colours is not read")
     orientation = page.tags["Orientation"].value if "Orientation" in page.tags else 1

@@ -93,13 +93,13 @@ def mixed(fit: Fit, stages, judge: SecondLook) -> tuple[Fit, list]:
     ]
     added = np.diff(stages[:count], axis=0, prepend=np.zeros_like(stages[:1]))
     mixed = np.cumsum(shares[:count, None, None, None] * added, axis=0)
-    return Fit(MultiGrade(tuple(grades)), fit.records), list(mixed)
+    return dataclasses.replace(fit, model=MultiGrade(tuple(grades))), list(mixed)
 
 
 def least(fit: Fit, stages, judge: Callable[[np.ndarray], float]) -> tuple[Fit, list]:
     """The grades and stages up to the one that the judge finds best; the records of all stay."""
     count = int(np.argmin([judge(stage) for stage in stages])) + 1
-    return Fit(MultiGrade(fit.model.grades[:count]), fit.records), list(stages[:count])
+    return dataclasses.replace(fit, model=MultiGrade(fit.model.grades[:count])), list(stages[:count])
 
 
 def surely_better(risks: Sequence[np.ndarray]) -> int:

@@ -12,7 +12,6 @@ import os
 import time
 from collections.abc import Sequence
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -20,7 +19,7 @@ from .. import structures
 from ..model import MultiGrade
 from ..networks import Network
 from ..training import Fit, Plateau, fit_grades, warmup_cosine
-from ..training.checkpoint import fingerprint
+from ..training.checkpoint import describe, fingerprint
 from ..training.grades import make_checkpoint, train_grades
 from ..training.observers import Observation, Observer, Snapshot
 from ..training.record import Outcome
@@ -55,6 +54,8 @@ FAST_RATES = (0.02, 0.02, 0.014, 0.014)
 BEST_GRADES, BEST_LAYERS, BEST_STEPS, BEST_BATCHES, BEST_RATE = 2, 2, 1500, (1024, 2048), 0.01
 PIXELS_PER_STEP = 120  # of the copies that the best recipe for deblurring learns from; more steps learn them by heart
 SHARE = 0.8  # of what the grades add to an image, which is not quite like its smaller copies
+# Pixels on a side that the best recipe needs: for a neighbour to learn from, for smaller copies.
+LEAST_SIDE = {"regress": 3, "deblur": 64}
 METHODS = ("mgdl", "sgdl")
 RECIPES = ("paper", "fast", "best")
 
@@ -85,6 +86,8 @@ class Options:
             value = getattr(self, name)
             if value is not None and value < lowest:
                 raise ValueError(f"{name} must be at least {lowest}; got {value!r}")
+        if self.seed >= 2**32:
+            raise ValueError(f"seed must be below 2**32; got {self.seed!r}")
         for name in ("learning_rate", "beta", "time_limit"):
             value = getattr(self, name)
             if value is not None and not (np.isfinite(value) and value > 0):
@@ -93,14 +96,29 @@ class Options:
             raise ValueError(f"lambda must be at least 0; got {self.weight!r}")
 
 
-def num_grades(task: str, options: Options) -> int:
+def recipe_for(task: str, shape: Sequence[int], options: Options) -> str:
+    """The recipe that a picture of this size gets: too small a one teaches nothing by its copies; ValueError for
+    options that the recipe of the task has no use for."""
+    has_strengths = (options.weight, options.beta) != (None, None)
+    if task == "regress" and has_strengths:
+        raise ValueError("lambda and beta must not be given for regression, which has no total variation")
+    if options.recipe != "best" or min(shape) < LEAST_SIDE.get(task, 0):
+        return "fast" if options.recipe == "best" else options.recipe
+    if task == "denoise" and has_strengths:
+        raise ValueError("lambda and beta must not be given for denoising by recipe best, which has its own")
+    if task == "deblur" and options.method != "mgdl":
+        raise ValueError("method must be mgdl for deblurring by recipe best: one grade, or as many as grades says")
+    return "best" if task in ("regress", "denoise", "deblur") else "fast"
+
+
+def num_grades(task: str, shape: Sequence[int], options: Options) -> int:
     """How many grades a task trains at most: what a view of its progress counts to."""
 
     def count(default: int) -> int:
         return (options.grades or default) if options.method == "mgdl" else 1
 
     best = {"regress": count(GRADES) + count(BEST_GRADES), "denoise": count(BEST_GRADES), "deblur": count(1)}
-    return best.get(task, count(GRADES)) if options.recipe == "best" else count(GRADES)
+    return best[task] if recipe_for(task, shape, options) == "best" else count(GRADES)
 
 
 def structure_of(options: Options, *, layers: int, single_layers: int, outputs: int) -> tuple[Network, ...]:
@@ -150,8 +168,8 @@ def by_whole_images(structure, observed, shape, operator, strengths, clean, opti
         jnp.asarray(pixel_coordinates(*shape[1:])), jnp.asarray(observed), jnp.zeros(shape, jnp.float32), operator,
         strengths.weight, strengths.beta, 0.99, reference=None if clean is None else jnp.asarray(clean),
     )  # fmt: skip
-    settings = {"data": fingerprint(observed), "operator": type(operator).__name__, "strengths": tuple(strengths)}
-    settings["operator arrays"] = fingerprint(*jax.tree.leaves(operator))
+    settings = {"data": fingerprint(observed), "operator": describe(operator), "strengths": tuple(strengths)}
+    settings["has reference"] = clean is not None  # records have its PSNR
     training = {"optimiser": "adam", "learning_rate": options.learning_rate or 5e-3, "record_every": 10}
     fit = _train(structure, task, options.epochs or 20_000, settings, options, training)
     return fit, _images(fit.model, task)
@@ -221,7 +239,7 @@ def by_surroundings(observed, noise: float, options: Options) -> tuple[Fit, list
         risks.append(task.risks())
     estimates = [estimated_psnr(risk.mean()) for risk in risks]
     count = surely_better(risks)
-    fit = Fit(MultiGrade(fit.model.grades[:count]), fit.records)
+    fit = dataclasses.replace(fit, model=MultiGrade(fit.model.grades[:count]))
     return fit, stages[:count], {"estimated_psnr": estimates[:count]}
 
 
@@ -243,7 +261,7 @@ def by_smaller_copies(observed, operator, strengths, noise: float, options: Opti
     )  # fmt: skip
     learned = _staged(fit.model, inputs)
     if fit.outcome is Outcome.TIME_LIMIT and np.mean((targets - SHARE * learned[-1]) ** 2) > np.mean(targets**2):
-        return Fit(MultiGrade(), fit.records), [seen.minimisers[0]]  # worse than nothing, on the copies
+        return dataclasses.replace(fit, model=MultiGrade()), [seen.minimisers[0]]  # worse than nothing, on the copies
     parts = np.array_split(np.arange(observed.size), -(-observed.size // 2**16))
     added = [_staged(fit.model, seen.inputs(part)) for part in parts]
     stages = []
@@ -284,7 +302,8 @@ def by_interpolation(structure, channels, options: Options, rows, held_out) -> t
     judges = [image.reshape(len(channels), -1)[:, held_out] for image in (*candidates, channels)]
     weights = mixture(judges[:-1], judges[-1]) if len(held_out) else np.eye(len(candidates))[1]
     mixed = sum(weight * image for weight, image in zip(weights, candidates, strict=True))
-    return Fit(fit.model, (*fast.records, *fit.records)), [*stages[1:], mixed]
+    cut_short = fast.is_cut_short or fit.is_cut_short or not fit.records
+    return Fit(fit.model, (*fast.records, *fit.records), cut_short), [*stages[1:], mixed]
 
 
 @dataclasses.dataclass(frozen=True)

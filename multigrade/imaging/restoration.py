@@ -19,7 +19,7 @@ from ..model import Grade, apply_grade
 from ..networks import AnyNetwork
 from ..objectives import BLOCK_LANES
 from ..training.grades import GradeProblem
-from .operators import FirstDifferences, Operator
+from .operators import FirstDifferences, Mask, Operator
 
 DIFFERENCES = FirstDifferences()
 BLOCK_ROWS = 1024  # pixels per pass
@@ -121,8 +121,12 @@ class RestorationTask:
     def _scale(self) -> Array:
         """epsilon_{l+1} = root mean square of (current image - observed image), the image taken as it is (not blurred).
 
-        Where the observation has another size (upsampling), the image is first brought to it by the operator.
+        Where the observation has another size (upsampling), the image is first brought to it by the operator; where
+        pixels are missing, the mean is over the others.
         """
+        if isinstance(self.operator, Mask):
+            left = self.operator(self.image) - self.observed
+            return jnp.sqrt(jnp.sum(left**2) / (len(left) * jnp.sum(self.operator.keep)))
         image = self.image if self.image.shape == self.observed.shape else self.operator(self.image)
         return jnp.sqrt(jnp.mean((image - self.observed) ** 2))
 

@@ -14,7 +14,8 @@ best    grades on what surrounds a pixel instead of where it is (``local``), for
         fast for all else.
 
 The noise level is estimated from the image when it is not given. Where a time limit is too short for the grades to be
-of use, the image is the minimiser over all images, the model has no grades, and ``metrics["is_minimiser"]`` says so.
+of use, or they diverge, the image is the minimiser over all images, the model has no grades, and
+``metrics["is_minimiser"]`` says so; ``metrics["is_cut_short"]`` that there was no time for further grades.
 """
 
 import dataclasses
@@ -40,6 +41,7 @@ from .recipes import (
     by_surroundings,
     by_whole_images,
     estimated_psnr,
+    recipe_for,
     strengths_of,
     structure_of,
 )
@@ -47,8 +49,6 @@ from .strengths import Strengths
 from .variational import objective, solve
 
 LEAST_SIGMA = 0.01  # on the 0..255 scale; less is no noise, and derivatives from probes that small drown in rounding
-LEAST_DEBLURRED = 64  # pixels on a side; smaller images teach nothing by smaller copies
-LEAST_INTERPOLATED = 3  # pixels on a side; every second pixel of a smaller one has no neighbour to learn from
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,7 +72,7 @@ def regress(image, *, reference=None, options: Options = Options()) -> Restored:
     rows, held_out = pixels[::2, ::2].ravel(), pixels[1::2, 1::2].ravel()
     if options.recipe != "paper":  # fewer pixels, yet of all three kinds: beside, below and between the known ones
         held_out = np.concatenate([pixels[top::4, left::4].ravel() for top, left in ((0, 1), (1, 0), (1, 1))])
-    recipe = "fast" if options.recipe == "best" and min(height, width) < LEAST_INTERPOLATED else options.recipe
+    recipe = recipe_for("regress", (height, width), options)
     train = {"paper": by_rows, "fast": by_known_pixels, "best": by_interpolation}[recipe]
     fit, stages = train(structure, channels, options, rows, held_out)
     facts = {"train_psnr": psnr(stages[-1][:, ::2, ::2], channels[:, ::2, ::2])}
@@ -115,22 +115,21 @@ def _restore(task, image, operator: Operator, known, noise_sigma, reference, opt
     observed = given if known is None else np.where(known, given, 0)
     if noise_sigma is not None and not (np.isfinite(noise_sigma) and noise_sigma >= 0):
         raise ValueError(f"noise_sigma must be at least 0 on the 0..255 scale; got {noise_sigma!r}")
-    if options.recipe == "best" and task == "denoise" and (options.weight, options.beta) != (None, None):
-        raise ValueError("lambda and beta must not be given for denoising by recipe best, which has its own")
+    recipe = recipe_for(task, observed.shape[1:], options)
     sigma = estimate_noise_sigma(observed, known) if noise_sigma is None else float(noise_sigma)
     is_noisy = sigma >= LEAST_SIGMA
     shape = (len(observed), *getattr(operator, "shape", observed.shape[1:]))
     _check_reference(reference, shape)
     structure = structure_of(options, layers=3, single_layers=12, outputs=len(observed))
-    if options.recipe == "best" and task == "denoise" and is_noisy:
+    if recipe == "best" and task == "denoise" and is_noisy:
         fit, stages, facts = by_surroundings(observed, sigma / 255, options)
         facts |= {"noise_sigma": sigma, "noise_was_estimated": noise_sigma is None}
         return _restored(fit, stages, given, reference, facts)
-    if options.recipe == "best" and isinstance(operator, GaussianBlur) and min(shape[1:]) >= LEAST_DEBLURRED:
+    if recipe == "best" and task == "deblur":
         strengths = strengths_of(task, observed, operator, sigma, options)
         fit, stages = by_smaller_copies(observed, operator, strengths, sigma / 255, options)
         facts = {} if fit.model.grades else {"is_minimiser": True}
-    elif options.recipe == "paper":
+    elif recipe == "paper":
         strengths = strengths_of(task, observed, operator, sigma, options)
         clean = None if reference is None else _channels(reference)
         fit, stages = by_whole_images(structure, observed, shape, operator, strengths, clean, options)
@@ -154,14 +153,14 @@ def _restore(task, image, operator: Operator, known, noise_sigma, reference, opt
             fit, stages = by_pixels(structure, target, options)
     facts |= {"noise_sigma": sigma, "noise_was_estimated": noise_sigma is None, **_named(strengths)}
     facts["objective"] = objective(np.float32(stages[-1]), observed, operator, *strengths)
-    if fit.outcome is Outcome.TIME_LIMIT:
+    if fit.outcome in (Outcome.TIME_LIMIT, Outcome.DIVERGED):
         fit, stages, facts = _or_minimiser(fit, stages, facts, observed, shape, operator, strengths)
-    return _restored(fit, stages, given, reference, facts)
+    return _restored(fit, stages, given if known is None else None, reference, facts)
 
 
 def _or_minimiser(fit: Fit, stages, facts, observed, shape, operator, strengths) -> tuple[Fit, list, dict]:
-    """The grades, or the minimiser over all images where time was too short for them: where, by the objective, they
-    have not come half way to it from the observation."""
+    """The grades, or the minimiser over all images where they were cut off or lost too early: where, by the objective,
+    they have not come half way to it from the observation."""
     factor = shape[1] // observed.shape[1]
     plain = observed.repeat(factor, axis=1).repeat(factor, axis=2)
     minimiser = solve(observed, operator, *strengths, shape=shape)
@@ -169,7 +168,8 @@ def _or_minimiser(fit: Fit, stages, facts, observed, shape, operator, strengths)
     if facts["objective"] <= (least + most) / 2:
         return fit, stages, facts
     facts = {name: value for name, value in facts.items() if name != "estimated_psnr"}
-    return Fit(MultiGrade(), fit.records), [minimiser], {**facts, "objective": least, "is_minimiser": True}
+    fit = dataclasses.replace(fit, model=MultiGrade())
+    return fit, [minimiser], {**facts, "objective": least, "is_minimiser": True}
 
 
 def _named(strengths: Strengths) -> dict[str, float]:
@@ -194,6 +194,8 @@ def _restored(fit: Fit, stages, observed, reference, facts: dict) -> Restored:
     """``stages`` are (channels, h, w), as is ``observed``; what is returned is (h, w) or (h, w, 3)."""
     metrics = {**facts, "outcomes": [str(record.outcome) for record in fit.records]}
     metrics["seconds"] = sum(record.seconds for record in fit.records)
+    if fit.is_cut_short:
+        metrics["is_cut_short"] = True
     stages = [np.asarray(stage, np.float64) for stage in stages]
     if reference is not None:
         clean = _channels(reference)

@@ -18,8 +18,9 @@ import numpy as np
 import scipy.fft
 from jax import Array
 from jax.scipy.sparse.linalg import cg
+from scipy.ndimage import distance_transform_edt
 
-from .operators import FirstDifferences, Identity, Operator
+from .operators import FirstDifferences, Identity, Mask, Operator
 
 DIFFERENCES = FirstDifferences()
 JUMP = 0.03  # rho = lambda / JUMP: with it ADMM settles fastest on natural images (our choice)
@@ -52,7 +53,7 @@ def solve(
     if coupling:
         constant = constant + np.float32(coupling) * np.asarray(near, np.float32)
     image_step = _image_step(operator, shape, rho, np.float32(coupling))
-    image = np.zeros(shape, np.float32) if near is None else np.asarray(near, np.float32)
+    image = _start(observed, operator, shape) if near is None else np.asarray(near, np.float32)
     split = dual = np.zeros(np.shape(differences(image)), np.float32)
     for _ in range(iterations):
         image = image_step(constant + rho * differences_adjoint(split - dual), image)
@@ -60,6 +61,15 @@ def solve(
         split = huber_prox(moved, weight, beta, rho)
         dual = moved - split
     return image
+
+
+def _start(observed: np.ndarray, operator: Operator, shape: tuple[int, ...]) -> np.ndarray:
+    """Zero, or what is known, continued to the nearest pixels: from zero a wide hole is not filled in so few steps."""
+    if not isinstance(operator, Mask):
+        return np.zeros(shape, np.float32)
+    missing = np.asarray(operator.keep) == 0
+    rows, columns = distance_transform_edt(missing, return_distances=False, return_indices=True)
+    return observed[..., rows, columns]
 
 
 def huber_prox(v: np.ndarray, weight: float, beta: float, rho: float) -> np.ndarray:

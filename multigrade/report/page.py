@@ -16,7 +16,7 @@ from pathlib import Path
 from string import Template
 from typing import NamedTuple
 
-from ..files import atomic_path
+from ..files import atomic_path, check_place
 from ..lab import catalogue
 from ..lab.claims import Verdict, verdicts
 from ..lab.claims.ledger import Status
@@ -87,14 +87,11 @@ def save(page: str, path: str | os.PathLike) -> Path:
 
 
 def check_output(path: str | os.PathLike) -> Path:
-    """The path, or ValueError: not an HTML file, no such folder."""
+    """The path, or ValueError: not an HTML file, no such folder, no permission."""
     path = Path(path)
     if path.suffix.lower() not in (".html", ".htm"):
         raise ValueError(f"the report must end in .html; got {path.name!r}")
-    if not path.parent.is_dir():
-        raise ValueError(f"the folder of {path} does not exist; create it first")
-    if path.is_dir():
-        raise ValueError(f"the report {path} is a folder")
+    check_place(path)
     return path
 
 

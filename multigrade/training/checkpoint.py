@@ -92,8 +92,8 @@ def fingerprint(*arrays) -> str:
 def describe(value, within: tuple = ()) -> str:
     """A setting as text that is the same in another process: never an address.
 
-    A function is described by its name, its constants, its defaults and what it closes over: two schedules of one
-    factory differ in nothing else. ``within`` are the values that this one is part of.
+    A function is described by its name, its code, its defaults and what it closes over: two schedules of one factory
+    differ in the last alone. ``within`` are the values that this one is part of.
     """
     if any(value is outer for outer in within):
         return "..."  # a function may close over itself
@@ -117,7 +117,7 @@ def describe(value, within: tuple = ()) -> str:
     if isinstance(value, partial):
         return f"{part(value.func)}{part(value.args)}{part(value.keywords)}"
     if isinstance(value, CodeType):
-        return part(value.co_consts)
+        return part((value.co_code.hex(), value.co_names, value.co_consts))
     name = f"{getattr(value, '__module__', '?')}.{getattr(value, '__qualname__', type(value).__qualname__)}"
     inside = [getattr(value, key, None) for key in ("__code__", "__defaults__", "__kwdefaults__", "__wrapped__")]
     inside += [cell.cell_contents for cell in getattr(value, "__closure__", None) or ()]

@@ -90,6 +90,12 @@ class _Sums(NamedTuple):
     of_rows: Any  # a sum over rows, or a pytree of them
     weight: Array
 
+    @property
+    def mean(self) -> Any:
+        """0 where no row has weight, as a random batch may be."""
+        weight = jnp.where(self.weight > 0, self.weight, 1)
+        return jax.tree.map(lambda total: total / weight, self.of_rows)
+
 
 @jax.tree_util.register_static
 @dataclasses.dataclass(frozen=True)
@@ -104,11 +110,11 @@ class SpreadLeastSquares:
 
     def __call__(self, params, auxiliary: tuple[()], data: Rows) -> tuple[Array, tuple[()]]:
         sums = self._over_devices(self.objective.sum, params, data)
-        return sums.of_rows / sums.weight + self.objective.penalty(params), auxiliary
+        return sums.mean + self.objective.penalty(params), auxiliary
 
     def value_and_grad(self, params, auxiliary: tuple[()], data: Rows):
         sums = self._over_devices(self.objective.sum_and_grad, params, data)
-        loss, gradient = jax.tree.map(lambda total: total / sums.weight, sums.of_rows)
+        loss, gradient = sums.mean
         return self.objective.add_penalty(loss, gradient, params, auxiliary)
 
     def _over_devices(self, function, params, data: Rows) -> _Sums:

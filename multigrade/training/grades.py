@@ -23,7 +23,7 @@ import numpy as np
 from jax import Array
 from jax.tree_util import Partial
 
-from ..model import Grade, MultiGrade, apply_grade
+from ..model import Grade, MultiGrade, apply_grade, grades_to_arrays
 from ..networks import AnyNetwork, Layer, Network
 from ..objectives import LeastSquares, Rows
 from ..sampling import FullBatch, RandomRows
@@ -38,14 +38,18 @@ from .stopping import Never
 
 @dataclasses.dataclass(frozen=True)
 class Fit:
-    """A model and the record of each of its grades; ``outcome`` is how the last of them ended."""
+    """A model and the record of each of its grades; ``outcome`` is how the last of them ended.
+
+    ``is_cut_short``: the time limit left no time for a further grade.
+    """
 
     model: MultiGrade
     records: tuple[RunRecord, ...]
+    is_cut_short: bool = False
 
     @property
     def outcome(self) -> Outcome:
-        return self.records[-1].outcome
+        return self.records[-1].outcome if self.records else Outcome.FINISHED  # there was nothing to do
 
 
 class Task(Protocol):
@@ -142,13 +146,15 @@ def train_grades(
             task = task.after(grade, saved.auxiliary)
             tasks.append(task)
         model, records, auxiliary, running = saved
+    is_cut_off = is_cut_short = False
     for index in range(len(model.grades), len(structure)):
-        if records and records[-1].outcome in (Outcome.DIVERGED, Outcome.TIME_LIMIT):
+        if is_cut_off or (records and records[-1].outcome is Outcome.DIVERGED):
             break
         if tasks and enough(tasks):
             break
         time_left = None if time_limit is None else time_limit - (time.perf_counter() - started)
         if model.grades and time_left is not None and time_left <= 0:
+            is_cut_short = True
             break
         network = structure[index]
         key = jax.random.key(seed)
@@ -177,6 +183,7 @@ def train_grades(
         )
         is_cut_off = run.record.outcome is Outcome.TIME_LIMIT
         if is_cut_off and model.grades and _is_worse_than_nothing(problem, run):
+            is_cut_short = True
             break
         grade = Grade(network, problem.finish(run.params), problem.scale)
         model, records = model.add(grade), (*records, run.record)
@@ -185,7 +192,7 @@ def train_grades(
         tasks.append(task)
         if checkpoint is not None and not is_cut_off:
             checkpoint.save(model, records, auxiliary, None)
-    return Fit(model, records)
+    return Fit(model, records, is_cut_short)
 
 
 def _is_worse_than_nothing(problem: GradeProblem, run: Run) -> bool:
@@ -211,8 +218,14 @@ def _checked_plan(structure, num_steps, learning_rate, model: MultiGrade, time_l
     steps = (num_steps,) * len(structure) if np.ndim(num_steps) == 0 else tuple(num_steps)
     if len(steps) != len(structure) or not all(isinstance(count, Integral) for count in steps):
         raise ValueError(f"num_steps must be one integer or one per grade ({len(structure)}); got {num_steps!r}")
-    if isinstance(learning_rate, tuple) and len(learning_rate) != len(structure):
-        raise ValueError(f"learning_rate must be one or one per grade ({len(structure)}); got {len(learning_rate)}")
+    if min(steps) < 1:
+        raise ValueError(f"num_steps must be at least 1; got {num_steps!r}")
+    rates = learning_rate if isinstance(learning_rate, tuple) else (learning_rate,) * len(structure)
+    if len(rates) != len(structure):
+        raise ValueError(f"learning_rate must be one or one per grade ({len(structure)}); got {len(rates)}")
+    for rate in rates:
+        if rate is not None and not callable(rate) and not (np.ndim(rate) == 0 and 0 < rate < np.inf):
+            raise ValueError(f"learning_rate must be a positive number or a schedule; got {rate!r}")
     if tuple(grade.network for grade in model.grades) != tuple(structure[: len(model.grades)]):
         widths = [grade.network.widths for grade in model.grades]
         raise ValueError(f"the grades of model must be the first grades of structure; got grades of widths {widths}")
@@ -349,7 +362,7 @@ def fit_grades(
         "residual_scaling": residual_scaling,
         "standardise_features": standardise_features,
         "metrics": sorted(metrics or {}),
-        "initial grades": len(model.grades),
+        "initial grades": [len(model.grades), fingerprint(*grades_to_arrays(model.grades).values())],
         "seed": (seed, seed_per_grade),
     }
     options = {
@@ -398,9 +411,11 @@ def _checked_rows(x_name: str, y_name: str, structure: Sequence[AnyNetwork], inp
         raise ValueError(f"{x_name} and {y_name} must have the same, positive number of rows; got {len(x)}, {len(y)}")
     if weights is not None:
         weights = jnp.asarray(weights, jnp.float32)
-        if weights.shape != x.shape[:1] or not bool((weights >= 0).all() & (weights.sum() > 0)):
+        total = weights.sum()
+        if weights.shape != x.shape[:1] or not bool((weights >= 0).all() & (total > 0) & jnp.isfinite(total)):
             raise ValueError(
-                f"sample_weight must hold {len(x)} numbers, none negative and not all zero; got shape {weights.shape}"
+                f"sample_weight must hold {len(x)} finite numbers, none negative and not all zero; "
+                f"got shape {weights.shape}"
             )
     return _Left(x, y, jnp.zeros_like(y), weights)
 

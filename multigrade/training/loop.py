@@ -198,7 +198,7 @@ def _record(problem: Problem, state: State) -> tuple[State, Array]:
         losses.append(judge(params, auxiliary, problem.validation)[0])
     watched = losses[-1]
     finite = state.finite & jnp.isfinite(train)
-    stopping, stopped = problem.stopping.update(state.stopping, watched)
+    stopping, stopped = problem.stopping.update(state.stopping, watched.astype(jnp.float32))
     best = state.best
     if best:
         best = _select(finite & (watched < best[0]), (watched, params), best)

@@ -36,6 +36,10 @@ class Plateau:
     window: int = 20
     tolerance: float = 1e-4
 
+    def __post_init__(self):
+        if self.window < 1:
+            raise ValueError(f"window must be at least 1; got {self.window!r}")
+
     @property
     def sentence(self) -> str:
         return f"the mean of {self.window} records changed by less than {self.tolerance:g} relatively"
@@ -60,6 +64,10 @@ class NoImprovement:
 
     patience: int = 10
     tolerance: float = 1e-4
+
+    def __post_init__(self):
+        if self.patience < 1:
+            raise ValueError(f"patience must be at least 1; got {self.patience!r}")
 
     @property
     def sentence(self) -> str:
