@@ -1,5 +1,7 @@
 """The best recipe: grades on what surrounds a pixel, taught by Stein's estimate, known pixels or smaller copies."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -33,14 +35,32 @@ def test_inputs_are_the_noisy_values_around_a_pixel(around):
     np.testing.assert_allclose(x[0, :49] + x[0, -1], patch.ravel(), atol=1e-6)
 
 
-def test_known_slopes_are_those_of_the_noisy_values(around):
-    pixel = jnp.array([40 * NOISY.shape[2] + 33])
-    moved = NOISY.copy()
-    moved[0, 40, 33] += 1
-    num_noisy = int(jnp.isfinite(around.known_slopes).sum())
-    later = local.surroundings(moved, NOISE)
+@pytest.mark.parametrize("shape", [(160, 140), (20, 9)])
+@pytest.mark.parametrize("place", [(0, 0), (0, 4), (11, 8), (2, -1), (-1, -3)])
+def test_known_slopes_are_those_of_the_noisy_values(shape, place):
+    """At the edges, too, where a pixel is among its own neighbours."""
+    noisy = NOISY[:, : shape[0], : shape[1]]
+    row, column = place[0] % shape[0], place[1] % shape[1]
+    pixel, moved = jnp.array([row * shape[1] + column]), noisy.copy()
+    moved[0, row, column] += 1
+    around, later = (local.surroundings(image, NOISE) for image in (noisy, moved))
+    num_noisy = sum((2 * radius + 1) ** 2 for _, radius, _ in local.SCALES)
     x, y = (part(pixel)[0][0, :num_noisy] + part(pixel)[0][0, -1] for part in (around, later))
-    np.testing.assert_allclose(y - x, around.known_slopes[:num_noisy], atol=1e-5)
+    slopes = around(pixel)[1][0]
+    np.testing.assert_allclose(y - x, slopes[:num_noisy] + slopes[-1], atol=1e-5)
+
+
+def test_pixels_held_out_are_everywhere_and_never_drawn():
+    task = local.RiskTask.of(NOISY[:, :64, :64], NOISE, (4096,))
+    held_out = np.asarray(task.held_out)
+    np.testing.assert_array_equal(held_out // local.HELD_OUT, np.arange(256))
+    assert np.mean(held_out % 64 == 0) < 0.05  # a column of 64 is 0.016
+    network = structures.graded(task.around.num_inputs, [(4,)], 1)[0]
+    sampler = task.problem(network, 0).sampler
+    marked = dataclasses.replace(sampler, residual=jnp.arange(64.0 * 64.0))
+    drawn = np.unique(np.asarray(marked.draw(jax.random.key(0), None).targets))
+    assert not set(drawn) & set(held_out.tolist())
+    assert len(drawn) > 2000
 
 
 def test_the_risk_of_a_linear_filter_is_steins():

@@ -24,7 +24,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from scipy.ndimage import gaussian_filter, map_coordinates
+from scipy.ndimage import gaussian_filter, gaussian_filter1d, map_coordinates
 from scipy.optimize import nnls
 
 from ..model import Grade
@@ -54,15 +54,16 @@ class Surroundings:
     places: Array  # (pixels,) of the pixels in the first image
     signs: Array  # (pixels,) b
     offsets: Array  # (inputs,)
-    known_slopes: Array  # (inputs,) of the noisy values, nan for the minimisers
+    row_slopes: Array  # (h, inputs), times column_slopes (w, inputs): of the noisy values; nan for the minimisers
+    column_slopes: Array
     centre: Array  # offset of the pixel in the middle minimiser
 
     def __call__(self, pixels: Array) -> tuple[Array, Array]:
         z, dz = self.middle(pixels)
         places = self.places[pixels, None] + self.offsets
-        slopes = jnp.where(
-            jnp.isnan(self.known_slopes), self.slopes[places] * self.signs[pixels, None], self.known_slopes
-        )
+        height, width = len(self.row_slopes), len(self.column_slopes)
+        known = self.row_slopes[pixels // width % height] * self.column_slopes[pixels % width]
+        slopes = jnp.where(jnp.isnan(known), self.slopes[places] * self.signs[pixels, None], known)
         x, dx = self.values[places] - z[:, None], slopes - dz[:, None]
         return jnp.concatenate([x, z[:, None]], axis=1), jnp.concatenate([dx, dz[:, None]], axis=1)
 
@@ -80,21 +81,20 @@ def surroundings(observed: np.ndarray, noise: float) -> Surroundings:
     channels, height, width = observed.shape
     signs = np.random.default_rng(2**32 + 1).choice(np.float32([-1, 1]), observed.shape)
     step, weight = np.float32(PROBE * noise), for_denoising(observed, noise).weight
-    values, slopes, offsets, known = [], [], [], []
+    values, slopes, offsets, row_slopes, column_slopes = [], [], [], [], []
     padded = (height + 2 * MARGIN) * (width + 2 * MARGIN) * channels
 
-    def add(image, slope, spacing, radius, kernel):
+    def add(image, slope, spacing, radius, blur):
         reach = spacing * np.arange(-radius, radius + 1)
         rows, columns = (grid.ravel() for grid in np.meshgrid(reach, reach, indexing="ij"))
         offsets.append(len(values) * padded + rows * (width + 2 * MARGIN) + columns)
-        known.append(np.full(rows.shape, np.nan) if kernel is None else kernel[FAR + rows, FAR + columns])
+        row_slopes.append(_slopes(height, rows, blur))
+        column_slopes.append(_slopes(width, columns, blur))
         values.append(_padded(image))
         slopes.append(_padded(slope))
 
-    impulse = np.zeros((2 * FAR + 1, 2 * FAR + 1))
-    impulse[FAR, FAR] = 1
     for spacing, radius, blur in SCALES:
-        add(gaussian_filter(observed, (0, blur, blur)), observed, spacing, radius, gaussian_filter(impulse, blur))
+        add(gaussian_filter(observed, (0, blur, blur)), observed, spacing, radius, blur)
     for factor, radius in MINIMISERS:
         strengths = factor * weight, factor * weight / EDGE
         image, moved = (solve(f, Identity(), *strengths, iterations=40) for f in (observed, observed + step * signs))
@@ -107,9 +107,25 @@ def surroundings(observed: np.ndarray, noise: float) -> Surroundings:
         jnp.asarray(places.ravel(), jnp.int32),
         jnp.asarray(signs.ravel()),
         jnp.asarray(np.concatenate(offsets), jnp.int32),
-        jnp.asarray(np.concatenate(known), jnp.float32),
+        jnp.asarray(np.concatenate(row_slopes, axis=1), jnp.float32),
+        jnp.asarray(np.concatenate(column_slopes, axis=1), jnp.float32),
         jnp.int32((len(SCALES) + MIDDLE) * padded),
     )
+
+
+def _slopes(size: int, offsets: np.ndarray, blur: float | None) -> np.ndarray:
+    """(size, offsets): how the blurred line moves at each offset from a pixel with that pixel's own value.
+
+    Beyond the ends the line is reflected, and near them a pixel meets itself. NaN where it is not known.
+    """
+    if blur is None:
+        return np.full((size, len(offsets)), np.nan)
+    short = min(size, 2 * FAR + 1)  # whatever is far from both ends is like its middle
+    response = np.eye(short) if blur == 0 else gaussian_filter1d(np.eye(short), blur, axis=0)
+    places = np.pad(np.arange(short), MARGIN, mode="symmetric")[np.arange(short)[:, None] + MARGIN + offsets]
+    slopes = response[places, np.arange(short)[:, None]]
+    pixels = np.arange(size)
+    return slopes[np.where(pixels < FAR, pixels, np.maximum(pixels - size + short, min(FAR, short - 1)))]
 
 
 def _padded(image: np.ndarray) -> np.ndarray:
@@ -153,12 +169,13 @@ class RandomSurroundings:
     mean: Array
     deviation: Array
     residual: Array  # (pixels,)
+    held_out: Array  # one pixel of every HELD_OUT in a row
     size: int = dataclasses.field(metadata={"static": True})
 
     def draw(self, key: Array, data: Movable) -> Movable:
-        groups = len(self.residual) // HELD_OUT
-        pixels = HELD_OUT * jax.random.randint(key, (self.size,), 0, groups)
-        return self.at(pixels + jax.random.randint(jax.random.fold_in(key, 1), (self.size,), 1, HELD_OUT))
+        held_out = jax.random.choice(key, self.held_out, (self.size,))
+        further = held_out + jax.random.randint(jax.random.fold_in(key, 1), (self.size,), 1, HELD_OUT)
+        return self.at(held_out - held_out % HELD_OUT + further % HELD_OUT)
 
     def at(self, pixels: Array) -> Movable:
         x, dx = frozen(self.around, self.grades, pixels)
@@ -183,19 +200,26 @@ class RiskTask:
     slopes: Array  # (pixels,) of the image, in the pixel's noisy value
     noise: float
     batch_sizes: tuple[int, ...]
+    held_out: Array
     grades: tuple[Grade, ...] = ()
 
     @classmethod
     def of(cls, observed: np.ndarray, noise: float, batch_sizes: tuple[int, ...]) -> "RiskTask":
         around = surroundings(observed, noise)
         image, slopes = around.middle(jnp.arange(observed.size))
-        return cls(around, jnp.asarray(observed.ravel()), image, slopes, noise, batch_sizes)
+        # A random one of every HELD_OUT: always the first would be the same few columns, the edge among them.
+        groups = max(observed.size // HELD_OUT, 1)
+        places = np.random.default_rng(2**32 + 2).integers(0, min(HELD_OUT, observed.size), groups)
+        held_out = jnp.asarray(HELD_OUT * np.arange(groups) + places, jnp.int32)
+        return cls(around, jnp.asarray(observed.ravel()), image, slopes, noise, batch_sizes, held_out)
 
     def problem(self, network: AnyNetwork, index: int) -> GradeProblem:
         scale = jnp.float32(RESIDUAL * self.noise)
         mean, deviation = moments(frozen(self.around, self.grades, _spread(len(self.image), NUM_MOMENTS))[0])
         residual = (self.observed - self.image) / scale
-        sampler = RandomSurroundings(self.around, self.grades, mean, deviation, residual, self.batch_sizes[index])
+        sampler = RandomSurroundings(
+            self.around, self.grades, mean, deviation, residual, self.held_out, self.batch_sizes[index]
+        )
         held_out = self.held_out[_spread(len(self.held_out), NUM_WATCHED)]
         return GradeProblem(
             EstimatedRisk(jnp.float32(self.noise**2) / scale, network),
@@ -215,10 +239,6 @@ class RiskTask:
         image, slopes = (jnp.concatenate(part) for part in zip(*added, strict=True))
         grades = (*self.grades, grade)
         return dataclasses.replace(self, image=self.image + image, slopes=self.slopes + slopes, grades=grades)
-
-    @property
-    def held_out(self) -> Array:
-        return jnp.arange(0, len(self.image), HELD_OUT, dtype=jnp.int32)
 
     def risks(self) -> np.ndarray:
         """Stein's estimate of the square error of each pixel held out."""
