@@ -14,7 +14,7 @@ from multigrade.imaging.baselines import interpolate_grid
 from multigrade.imaging.images import add_blur, add_noise, load
 from multigrade.imaging.metrics import psnr
 from multigrade.imaging.operators import GaussianBlur, Identity, Mask
-from multigrade.imaging.recipes import Options, estimated_psnr, num_grades
+from multigrade.imaging.recipes import Options, estimated_psnr, num_grades, recipe_for
 from multigrade.imaging.restoration import (
     DIFFERENCES,
     ImageData,
@@ -228,7 +228,7 @@ def test_a_time_limit_too_short_for_the_grades_gives_the_minimiser(recipe):
 
 
 def test_grades_that_diverge_at_once_give_the_minimiser():
-    options = Options(**{**SMALL, "learning_rate": 1e12})
+    options = Options(recipe="paper", width=4, layers=1, grades=1, epochs=20, learning_rate=1e30)
     result = restore.denoise(add_noise(CAMERA, 20, seed=0), noise_sigma=20, reference=CAMERA, options=options)
     assert result.metrics["outcomes"][-1] == "diverged"
     assert result.metrics["is_minimiser"]
@@ -244,23 +244,31 @@ def test_the_scale_of_a_grade_is_that_of_the_known_pixels():
     assert float(task.problem(structures.MGDL_3[1], 1).scale) == pytest.approx(0.3)
 
 
+def _blur(sigma, options):
+    return restore.deblur(CAMERA, blur_sigma=sigma, noise_sigma=3, options=options)
+
+
+def _upsample(factor, options):
+    return restore.upsample(CAMERA[:16, :16], factor=factor, noise_sigma=3, options=options)
+
+
+def _denoise(reference, options):
+    return restore.denoise(CAMERA, noise_sigma=3, reference=reference, options=options)
+
+
 @pytest.mark.parametrize(
-    ("first", "then"),
+    ("call", "first", "then"),
     [
-        (lambda o: restore.deblur(CAMERA, blur_sigma=1, noise_sigma=3, options=o),
-         lambda o: restore.deblur(CAMERA, blur_sigma=2, noise_sigma=3, options=o)),
-        (lambda o: restore.upsample(CAMERA[:16, :16], factor=2, noise_sigma=3, options=o),
-         lambda o: restore.upsample(CAMERA[:16, :16], factor=3, noise_sigma=3, options=o)),
-        (lambda o: restore.denoise(CAMERA, noise_sigma=3, options=o),
-         lambda o: restore.denoise(CAMERA, noise_sigma=3, reference=CAMERA, options=o)),
+        (_blur, 1, 2),
+        pytest.param(_upsample, 2, 3, marks=pytest.mark.slow),
+        pytest.param(_denoise, None, CAMERA, marks=pytest.mark.slow),
     ],
-    ids=["blur", "factor", "reference"],
-)  # fmt: skip
-def test_a_checkpoint_is_of_its_operator(tmp_path, first, then):
+)
+def test_a_checkpoint_is_of_its_operator(tmp_path, call, first, then):
     options = Options(recipe="paper", width=4, layers=1, grades=1, epochs=1, checkpoint=tmp_path / "c")
-    first(options)
+    call(first, options)
     with pytest.raises(ValueError, match="belongs to other settings"):
-        then(options)
+        call(then, options)
 
 
 def test_one_deep_network_sees_as_much_as_the_grades(monkeypatch):
@@ -284,11 +292,11 @@ def test_one_deep_network_sees_as_much_as_the_grades(monkeypatch):
     assert budgets[:2] == budgets[2:]
 
 
-def test_a_small_picture_is_trained_as_its_view_counts():
-    watcher = Watcher()
-    options = Options(recipe="best", **{**SMALL, "epochs": 2}, observers=[watcher])
-    restore.deblur(CAMERA[:, :40], blur_sigma=1, noise_sigma=0, options=options)
-    assert max(watcher.grades) + 1 == num_grades("deblur", (64, 40), options)
+def test_a_small_picture_gets_the_fast_recipe_and_a_view_of_its_grades():
+    best = Options(recipe="best")
+    assert (recipe_for("deblur", (64, 40), best), num_grades("deblur", (64, 40), best)) == ("fast", 4)
+    assert (recipe_for("deblur", (64, 64), best), num_grades("deblur", (64, 64), best)) == ("best", 1)
+    assert (recipe_for("inpaint", (64, 64), best), num_grades("inpaint", (64, 64), best)) == ("fast", 4)
 
 
 class Watcher:

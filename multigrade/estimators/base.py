@@ -139,7 +139,7 @@ class GradedRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         parts = train_test_split(
             X, targets, weights, test_size=self.validation_fraction, random_state=self._seed % 2**32
         )
-        if not parts[-1].any():
+        if not np.any(parts[-1]):
             raise ValueError(
                 "sample_weight must be positive for one held-out row at least; all are zero: hold out more"
             )

@@ -68,7 +68,7 @@ def _start(observed: np.ndarray, operator: Operator, shape: tuple[int, ...]) -> 
     if not isinstance(operator, Mask):
         return np.zeros(shape, np.float32)
     missing = np.asarray(operator.keep) == 0
-    rows, columns = distance_transform_edt(missing, return_distances=False, return_indices=True)
+    rows, columns = np.asarray(distance_transform_edt(missing, return_distances=False, return_indices=True))
     return observed[..., rows, columns]
 
 
