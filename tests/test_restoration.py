@@ -144,6 +144,7 @@ def test_colour_is_restored_channel_by_channel_in_one_network():
     assert result.metrics["result"]["psnr"] > result.metrics["grades"][0]["psnr"] - 1
 
 
+@pytest.mark.slow
 def test_spectrum_of_a_restoration_run_equals_the_dense_hessian_with_u_fixed():
     image = jnp.asarray(CAMERA[None, :6, :5], jnp.float32)
     task = RestorationTask(

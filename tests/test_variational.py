@@ -103,6 +103,7 @@ def _fit(task):
     return train_grades(structure, task, num_steps=40, optimiser="adam", learning_rate=0.01, record_every=20)
 
 
+@pytest.mark.slow
 def test_features_computed_for_each_batch_train_the_same_grades(monkeypatch):
     kept = _fit(_task())
     monkeypatch.setattr(target, "KEPT_BYTES", 0)
