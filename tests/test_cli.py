@@ -86,7 +86,7 @@ def test_an_interrupted_fit_continues(table):
     run(*arguments, "whole.safetensors", cwd=table)
     killed, whole = (load_estimator(table / f"{name}.safetensors") for name in ("killed", "whole"))
     inputs = np.load(table / "data.npz")["X"]
-    np.testing.assert_array_equal(killed.predict(inputs), whole.predict(inputs))
+    np.testing.assert_array_equal(killed.model_(inputs), whole.model_(inputs))
     assert not checkpoint.exists()
 
 

@@ -63,7 +63,8 @@ def fit(
     estimator.target_names = [name.strip() for name in target.split(",")]
     if not quiet:
         _print_fit(estimator, inputs.values, targets)
-    estimator.feature_names_in_ = np.array(inputs.columns, dtype=object)  # as if it had seen a data frame
+    if data.suffix.lower() == ".csv":  # as if it had seen a data frame
+        estimator.feature_names_in_ = np.array(inputs.columns, dtype=object)
     estimator.save(model)
     checkpoint.unlink(missing_ok=True)
     if not quiet:
