@@ -1,10 +1,8 @@
 """The report: its charts and tables say what the records say, and its page opens alone, offline, and works."""
 
-import dataclasses
 import json
 import os
 import re
-import shlex
 import shutil
 import time
 
@@ -13,13 +11,11 @@ import pytest
 from typer.testing import CliRunner
 
 from multigrade import cli
-from multigrade.imaging import images
-from multigrade.lab import catalogue
 from multigrade.lab.executors import Report
 from multigrade.lab.job import Job, Result, Saved
 from multigrade.lab.progress import Silent
 from multigrade.lab.store import Store
-from multigrade.report import export, figures, page, provenance, tables
+from multigrade.report import export, figures, page
 from multigrade.report.charts import thin
 from multigrade.report.gather import Gatherer
 from multigrade.report.html import island, tag
@@ -50,11 +46,7 @@ def gathered(store):
     return Gatherer().read(store)
 
 
-def imagined(is_right: bool, **options):
-    return Gatherer().take(worlds.world(is_right, **options)).cells
-
-
-# ---- charts and tables ---------------------------------------------------------------------------------------------
+# ---- charts and figures --------------------------------------------------------------------------------------------
 
 
 def test_thinning_keeps_the_ends_and_the_extremes_of_every_stretch():
@@ -77,46 +69,13 @@ def test_text_is_escaped_in_elements_attributes_and_islands():
     assert json.loads(inside) == [HOSTILE]
 
 
-@pytest.mark.parametrize(
-    ("is_right", "signs"), [(True, {"SGDL": "≈", "MGDL": "≈"}), (False, {"SGDL": "▲", "MGDL": "▼"})]
-)
-def test_tables_mark_what_is_better_and_worse_than_the_paper(is_right, signs):
-    cells = imagined(is_right, names=["table1", "table2", "table3"])
-    for table in tables.tables(cells):
-        assert [group.name for group in table.groups] == ["paper", "paper recipe", "simple methods"]
-        for head, entries in table.rows:
-            expected = ["", ""] if head == ("Walnut",) else [signs["SGDL"], signs["MGDL"]]  # a stand-in: no comparison
-            assert [entry.sign for entry in entries[2:4]] == expected
-            values = [entry.value for entry in entries[2:] if entry.value is not None]
-            assert [entry.value for entry in entries if entry.is_best] == [max(values)]
-
-
-def test_quick_runs_are_not_held_against_the_paper_and_recipes_have_their_own_columns():
-    cells = imagined(True, names=["table1"]) + imagined(True, names=["table1"], recipe="quick")
-    (table, *_) = tables.tables(cells)
-    assert [group.name for group in table.groups[:3]] == ["paper", "paper recipe", "quick"]
-    for _, entries in table.rows:
-        assert [entry.sign for entry in entries[4:6]] == ["", ""]
-
-
-def test_a_number_is_of_one_picture_the_papers_where_it_was_run():
-    (job, result, _), *_ = worlds.world(True, ["table1"])
-    other = dataclasses.replace(worlds.with_settings(job, stand_in=True), data="another")
-    seen = [Saved(job, result), Saved(other, result._replace(metrics={**result.metrics, "test_psnr": 50.0}))]
-    for order in (seen, seen[::-1]):
-        (table, *_) = tables.tables(Gatherer().take(order).cells)
-        entry = table.rows[0][1][2]
-        assert (entry.value, entry.is_stand_in) == (24.79, False)
-        assert "seeds" not in entry.small
-
-
 def test_a_page_takes_jobs_from_outside_the_catalogue():
     own = Saved(Job("mine", "regression", {"task": "regress", "image": "chest", "seed": 0}), Result({"test_psnr": 1.0}))
     assert "mine" in page.build(Gatherer().take([own]), title="own")
 
 
 def test_every_figure_of_the_paper_is_there_in_its_order():
-    drawn = figures.figures(imagined(True))
+    drawn = figures.figures(Gatherer().take(worlds.world(True)).cells)
     assert [figure.name for figure in drawn] == [f"Figure {number}" for number in range(1, 29)]
     # Made-up results have no pictures and no predictions.
     empty = {figure.id for figure in drawn if not figure.blocks}
@@ -158,93 +117,9 @@ def test_charts_hold_the_records(gathered):
     assert {figure.id: len(figure.blocks) for figure in theorems(gathered.cells)} == {"theory": 1, "convex": 1}
 
 
-def test_a_replaced_picture_is_said_and_not_shown(store, tmp_path):
-    (job, result, _), *_ = worlds.world(True, ["table1"])
-    new = Saved(job, result, {"finished": "2026-01-02"})
-    old = Saved(dataclasses.replace(job, data="old"), result, {"finished": "2026-01-01"})
-    gathered = Gatherer().take([new, old])
-    assert [cell.key for cell in gathered.cells] == [job.key]
-    assert gathered.damaged == {
-        old.job.key: f"result {old.job.key} is not used: later runs saw another file for cameraman"
-    }
-
-
-def test_columns_say_what_was_changed_and_training_is_the_mean_over_seeds():
-    plain, changed = (
-        worlds.world(True, ["table1"]),
-        worlds.world(True, ["table1"], overrides={"learning_rate": "0.005"}),
-    )
-    (table, *_) = tables.tables(Gatherer().take([*plain, *changed]).cells)
-    notes = [(group.name, group.note) for group in table.groups]
-    assert notes[:3] == [("paper", ""), ("paper recipe", ""), ("paper recipe", "learning rate 0.005")]
-    seeds = worlds.world(True, ["table1"], seeds=2)
-    seeds = [
-        saved._replace(result=saved.result._replace(metrics={**saved.result.metrics, "train_psnr": 30.0 + 4 * seed}))
-        for saved in seeds
-        if (seed := saved.job.settings.get("seed")) is not None
-    ]
-    (table, *_) = tables.tables(Gatherer().take(seeds).cells)
-    assert table.rows[0][1][2].small.startswith("training 32.00, 2 seeds")
-    kept = [
-        saved._replace(result=saved.result._replace(metrics={**saved.result.metrics, "train_psnr": 155.3}))
-        for saved in plain
-    ]
-    (table, *_) = tables.tables(Gatherer().take(kept).cells)
-    assert table.rows[0][1][2].small == "training pixels kept"
-
-
 def test_a_job_of_ones_own_may_borrow_the_name_of_an_item():
     mine = Saved(Job("table1", "mine", {"method": "MGDL"}), Result({"loss": 1.0}))
     assert "mine" in page.build(Gatherer().take([mine]), title="t")
-
-
-@pytest.mark.parametrize(
-    ("items", "options"),
-    [
-        (["lr-synthetic", "eig-synthetic", "theory", "convex"], {"recipe": "quick"}),
-        (["lr-synthetic", "eig-synthetic"], {"recipe": "fast", "overrides": {"epochs": "500", "rates": "0.07,0.08"}}),
-        (["eig-synthetic"], {"recipe": "quick", "overrides": {"epochs": "1000000"}, "seeds": 2}),
-        (["table1", "table2"], {"recipe": "quick", "overrides": {"size": "16", "noise_seed": "1"}}),
-        (["eig-image-denoising"], {"recipe": "quick"}),
-        (["table3"], {"recipe": "fast", "overrides": {"weight": "0.25"}}),
-        (["table1"], {"recipe": "paper"}),
-    ],
-)  # fmt: skip
-def test_the_command_of_a_cell_makes_its_job(items, options):
-    known = [{k: v for k, v in options.get("overrides", {}).items() if _knows(item, k)} for item in items]
-    for item, overrides in zip(items, known, strict=True):
-        jobs = catalogue.expand([item], images=None, **{**options, "overrides": overrides})
-        commands = {job.key: provenance.command(job) for job in jobs}
-        made = {command: _made_by(command) for command in {re.sub(" --only .*", "", c) for c in commands.values()}}
-        for key, command in commands.items():
-            line, _, only = command.partition(" --only ")
-            assert only == key
-            assert key in made[line]
-
-
-def test_the_command_of_a_walnut_from_a_file_asks_for_the_file(tmp_path):
-    images.save(tmp_path / "walnut_substitute.png", images.Picture(np.eye(64)))
-    for folder, asked in ((tmp_path, True), (None, False)):
-        jobs = catalogue.only(catalogue.expand(["table1"], recipe="quick", images=folder), ["walnut"])
-        assert [("--images" in provenance.command(job)) for job in jobs] == [asked] * len(jobs)
-
-
-def _knows(item: str, name: str) -> bool:
-    from multigrade.lab import recipes
-
-    configs = [recipes.CONFIGS[part.config]["quick"] for part in catalogue.ITEMS[item].parts]
-    return any(field.name == name for config in configs for field in dataclasses.fields(config))
-
-
-def _made_by(command: str) -> set[str]:
-    name, verb, item, *rest = shlex.split(command)
-    assert (name, verb) == ("multigrade", "reproduce")
-    pairs = list(zip(rest[::2], rest[1::2], strict=True))
-    overrides = dict(value.split("=") for option, value in pairs if option == "--set")
-    given = {option: value for option, value in pairs if option != "--set"}
-    seeds = int(given.get("--seeds", 1))
-    made = catalogue.expand([item], recipe=given["--recipe"], images=None, overrides=overrides, seeds=seeds)
-    return {job.key for job in made}
 
 
 # ---- files ---------------------------------------------------------------------------------------------------------

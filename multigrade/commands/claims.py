@@ -26,9 +26,9 @@ def claims(
     from ..lab.store import Store
 
     results = Store(store, create=False)
-    found = verdicts(list(results.all()))
-    if broken := results.damaged():
-        print(f"{len(broken)} results are not usable; see multigrade runs {store} --damaged", file=sys.stderr)
+    found = verdicts(saved := list(results.all()))
+    if unusable := len(results.keys()) - len(saved):
+        print(f"{unusable} results are not usable; see multigrade runs {store} --damaged", file=sys.stderr)
     chosen = [v for v in found if v.claim.id.startswith(item or "") and status in (None, str(v.status))]
     if not chosen and item is not None and not any(v.claim.id.startswith(item) for v in found):
         names = ", ".join(dict.fromkeys(v.claim.id.partition("/")[0] for v in found))

@@ -154,8 +154,9 @@ def _with_report(progress, results, num_jobs: int, told: Path | None):
 def _print_ledger(results, store: Path) -> None:
     from ..lab.claims import verdicts
 
-    counts = Counter(str(verdict.status) for verdict in verdicts(list(results.all())))
+    saved = list(results.all())
+    counts = Counter(str(verdict.status) for verdict in verdicts(saved))
     found = ", ".join(f"{number} {status}" for status, number in counts.items())
     print(f"claims of the paper: {found}; see multigrade claims {store}")
-    if broken := results.damaged():
-        print(f"{len(broken)} results are not usable; see multigrade runs {store} --damaged")
+    if unusable := len(results.keys()) - len(saved):
+        print(f"{unusable} results are not usable; see multigrade runs {store} --damaged")

@@ -92,9 +92,13 @@ def _reduced(inputs: np.ndarray) -> np.ndarray:
 
 def _directions(inputs: np.ndarray) -> np.ndarray:
     """The reduced rows at unit length: a row of tiny sample weight has a hyperplane like any other."""
-    reduced = _reduced(inputs)
-    norms = np.linalg.norm(reduced, axis=1, keepdims=True)
-    return np.divide(reduced, norms, out=np.zeros_like(reduced), where=norms > 0)
+    return unit_rows(_reduced(inputs))
+
+
+def unit_rows(rows: np.ndarray) -> np.ndarray:
+    """The rows at unit length; those that are 0 stay."""
+    norms = np.linalg.norm(rows, axis=1, keepdims=True)
+    return np.divide(rows, norms, out=np.zeros_like(rows), where=norms > 0)
 
 
 def _unique(patterns: np.ndarray) -> np.ndarray:

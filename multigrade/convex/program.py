@@ -23,7 +23,7 @@ import dataclasses
 
 import numpy as np
 
-from .arrangements import bound_patterns, enumerate_patterns, row_space, sample_patterns
+from .arrangements import bound_patterns, enumerate_patterns, row_space, sample_patterns, unit_rows
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -113,8 +113,7 @@ def reduced(program: ConvexProgram) -> tuple[np.ndarray, np.ndarray, np.ndarray]
     if not basis.size:  # X = 0: one direction, which does nothing, keeps shapes regular
         basis = np.eye(program.inputs.shape[1])[:, :1]
     features = program.inputs @ basis
-    norms = np.linalg.norm(features, axis=1, keepdims=True)
-    return features, np.divide(features, norms, out=np.zeros_like(features), where=norms > 0), basis
+    return features, unit_rows(features), basis
 
 
 def check_data(inputs, targets, sample_weight) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

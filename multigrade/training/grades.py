@@ -32,6 +32,7 @@ from .checkpoint import Checkpoint, describe, fingerprint
 from .devices import Spread, spread_over
 from .loop import Run, minimise
 from .observers import Observer
+from .optimisers import check_rate
 from .record import Outcome, RunRecord
 from .stopping import Never
 
@@ -224,8 +225,7 @@ def _checked_plan(structure, num_steps, learning_rate, model: MultiGrade, time_l
     if len(rates) != len(structure):
         raise ValueError(f"learning_rate must be one or one per grade ({len(structure)}); got {len(rates)}")
     for rate in rates:
-        if rate is not None and not callable(rate) and not (np.ndim(rate) == 0 and 0 < rate < np.inf):
-            raise ValueError(f"learning_rate must be a positive number or a schedule; got {rate!r}")
+        check_rate(rate)
     if tuple(grade.network for grade in model.grades) != tuple(structure[: len(model.grades)]):
         widths = [grade.network.widths for grade in model.grades]
         raise ValueError(f"the grades of model must be the first grades of structure; got grades of widths {widths}")

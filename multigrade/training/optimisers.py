@@ -11,6 +11,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 import optax.contrib
 
@@ -42,6 +43,14 @@ def make_optimiser(optimiser: str | optax.GradientTransformation) -> optax.Gradi
     raise TypeError(f"optimiser must be a name or an optax transformation; got {optimiser!r}")
 
 
+def check_rate(rate) -> None:
+    """ValueError unless it is a positive number, a schedule, or None for the optimiser's default."""
+    if rate is None or callable(rate):
+        return
+    if isinstance(rate, str) or np.ndim(rate) or not (math.isfinite(rate) and rate > 0):
+        raise ValueError(f"learning_rate must be a positive number or a schedule; got {rate!r}")
+
+
 def default_rate(optimiser: str | optax.GradientTransformation) -> float:
     return OPTIMISERS[optimiser][1] if isinstance(optimiser, str) else 1.0
 
@@ -53,8 +62,7 @@ def make_rate(learning_rate, optimiser: str | optax.GradientTransformation):
     if callable(learning_rate):
         is_pytree = not jax.tree_util.all_leaves([learning_rate])
         return learning_rate if is_pytree else jax.tree_util.Partial(learning_rate)
-    if isinstance(learning_rate, str) or not (math.isfinite(learning_rate) and learning_rate > 0):
-        raise ValueError(f"learning_rate must be a positive number or a schedule; got {learning_rate!r}")
+    check_rate(learning_rate)
     return jnp.asarray(float(learning_rate))
 
 
