@@ -198,6 +198,7 @@ def test_a_bad_picture_gets_one_line_and_leaves_no_file(tmp_path, attempt, name)
         ("denoise :nothing -o out.png", "no free picture"),
         ("denoise :chart -o nowhere/out.png", "does not exist"),
         ("denoise :chart -o out.gif", "must end in"),
+        ("denoise :chart -o .", "must end in"),
         ("denoise :chart -o out.png --noise-sigma -1", "noise_sigma must be at least 0"),
         ("denoise :chart -o out.png --add-noise -1", "sigma must be at least 0"),
         ("deblur :chart -o out.png", "--blur-sigma must be given"),
@@ -210,7 +211,7 @@ def test_a_bad_picture_gets_one_line_and_leaves_no_file(tmp_path, attempt, name)
         ("denoise :chart -o out.png --json .", "is a folder"),
         ("denoise :chart -o out.png --figure ..", "is a folder"),
         ("denoise :chart -o out.png --figure out.png", "--figure out.png is the same file as --output"),
-        ("denoise :chart -o out.png --json out.checkpoint", "is the same file as its checkpoint"),
+        ("denoise :chart -o out.png --json out.png.checkpoint", "is the same file as its checkpoint"),
         ("denoise :chart -o out.png --baselines", "--baselines needs a clean picture"),
         ("upsample :chart -o out.png --add-noise 5 --baselines", "--baselines needs a clean picture"),
         ("denoise :chart -o out.png --recipe best --lambda 0.1", "lambda and beta must not be given"),
@@ -310,7 +311,7 @@ def test_metrics_are_strict_json_and_an_estimate_that_is_none_is_not_printed(fol
     metrics = json.loads((folder / "m.json").read_text(), parse_constant=refuse)
     assert metrics["input"] == {"psnr": None, "ssim": None}
     assert metrics["estimated_psnr"] == [40, None]
-    assert not (folder / "out.checkpoint").exists()
+    assert not (folder / "out.png.checkpoint").exists()
 
 
 def test_the_checkpoint_stays_until_all_is_written(folder, attempt, instant, monkeypatch):
@@ -321,7 +322,7 @@ def test_the_checkpoint_stays_until_all_is_written(folder, attempt, instant, mon
 
     monkeypatch.setattr(images, "_write", fail)
     assert_one_line(attempt("denoise", "in.png", "-o", "out.png", cwd=folder))
-    assert (folder / "out.checkpoint").exists()
+    assert (folder / "out.png.checkpoint").exists()
 
 
 def test_masks_are_cut_at_half_and_free_pictures_are_references(folder, attempt, instant):
@@ -332,6 +333,19 @@ def test_masks_are_cut_at_half_and_free_pictures_are_references(folder, attempt,
     (call,) = instant
     np.testing.assert_array_equal(call["mask"], load(folder / "mask.png").pixels >= 0.5)
     np.testing.assert_array_equal(call["reference"], load(":chart").pixels)
+
+
+def test_a_mask_may_be_drawn_by_transparency_and_must_mark_something(folder, attempt, instant):
+    from multigrade.imaging.images import Picture, save
+
+    white, alpha = np.ones((256, 256)), np.eye(256)
+    save(folder / "mask.png", Picture(white, 1 - alpha))
+    attempt("inpaint", ":chart", "-o", "out.png", "--mask", "mask.png", cwd=folder)
+    np.testing.assert_array_equal(instant[0]["mask"], alpha == 0)
+    save(folder / "mask.png", Picture(white))
+    result = attempt("inpaint", ":chart", "-o", "out.png", "--mask", "mask.png", cwd=folder)
+    assert_one_line(result)
+    assert "it is so nowhere" in result.stderr
 
 
 def test_baselines_of_deblurring_need_no_noise():

@@ -167,8 +167,15 @@ def test_palettes_are_converted(tmp_path, name):
 def test_lzw_and_black_and_white_and_cmyk_are_read(tmp_path):
     Image.fromarray(BLOCKS).save(tmp_path / "lzw.tif", compression="tiff_lzw")
     np.testing.assert_array_equal(load(tmp_path / "lzw.tif").pixels, BLOCKS / 255)
-    Image.fromarray(BLOCKS[..., 0] > 99).save(tmp_path / "bits.png")
-    np.testing.assert_array_equal(load(tmp_path / "bits.png").pixels, BLOCKS[..., 0] > 99)
+    for name, options in (("bits.png", {}), ("bits.tif", {"compression": "group4"})):
+        Image.fromarray(BLOCKS[..., 0] > 99).save(tmp_path / name, **options)
+        np.testing.assert_array_equal(load(tmp_path / name).pixels, BLOCKS[..., 0] > 99)
+    deep = np.rint(65535 * random_samples((13, 17), 16)).astype(np.uint16)
+    for compression in ("tiff_lzw", "packbits"):
+        Image.fromarray(deep).save(tmp_path / "deep.tif", compression=compression)
+        picture = load(tmp_path / "deep.tif")
+        np.testing.assert_array_equal(picture.pixels, deep / 65535)
+        assert picture.depth == 16
     Image.fromarray(BLOCKS).convert("CMYK").save(tmp_path / "cmyk.jpg")
     assert load(tmp_path / "cmyk.jpg").pixels.shape == BLOCKS.shape
 
@@ -188,9 +195,9 @@ def test_every_line_filter_of_deep_png_is_undone():
     np.testing.assert_array_equal(deep_png._unfilter(kinds.astype(np.uint8), filtered), raw)
 
 
-def png_claiming(width, height, *, depth, colour_type):
+def png_claiming(width, height, *, depth, colour_type, data=bytes(1000)):
     header = struct.pack(">IIBBBBB", width, height, depth, colour_type, 0, 0, 0)
-    parts = [(b"IHDR", header), (b"IDAT", zlib.compress(bytes(1000))), (b"IEND", b"")]
+    parts = [(b"IHDR", header), (b"IDAT", zlib.compress(data)), (b"IEND", b"")]
     framed = [struct.pack(">I", len(c)) + kind + c + struct.pack(">I", zlib.crc32(kind + c)) for kind, c in parts]
     return deep_png.SIGNATURE + b"".join(framed)
 
@@ -233,6 +240,7 @@ BAD_FILES = {
     "truncated.jpg": (lambda: half(encoded(BLOCKS, "JPEG")), "damaged"),
     "truncated.tif": (lambda: half(encoded(BLOCKS, "TIFF")), "damaged"),
     "deep.png": (lambda: png_claiming(9, 9, depth=16, colour_type=2), "do not fill"),
+    "overfull.png": (lambda: png_claiming(9, 9, depth=16, colour_type=2, data=bytes(10**6)), "do not fill"),
     "one.png": (lambda: encoded(np.zeros((1, 1), np.uint8), "PNG"), "at least 2 x 2"),
     "line.png": (lambda: encoded(np.zeros((9, 1), np.uint8), "PNG"), "at least 2 x 2"),
     "nan.tif": (lambda: tiff(np.full((4, 4), np.nan, np.float32)), "not finite"),

@@ -6,12 +6,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy.ndimage import gaussian_filter
 
 from multigrade import MultiGrade, Network, structures
 from multigrade.curvature import SpectrumObserver
 from multigrade.imaging import recipes, restore
 from multigrade.imaging.baselines import interpolate_grid
 from multigrade.imaging.images import add_blur, add_noise, load
+from multigrade.imaging.judges import SecondLook
 from multigrade.imaging.metrics import psnr
 from multigrade.imaging.operators import GaussianBlur, Identity, Mask
 from multigrade.imaging.recipes import Options, estimated_psnr, num_grades, recipe_for
@@ -213,6 +215,42 @@ def test_noise_beside_a_white_area_is_removed():
 def test_an_estimate_that_is_not_positive_is_none():
     assert estimated_psnr(0.01) == pytest.approx(20)
     assert estimated_psnr(-1e-9) is None
+    assert estimated_psnr(0.01, 0.006) is None  # within two standard errors of nothing
+
+
+def test_the_estimates_standard_error_is_that_of_many_draws():
+    smooth = np.float32(gaussian_filter(CAMERA, 1.5))[None]
+    noisy = np.float32(add_noise(CAMERA, 20, seed=0))[None]
+    draws = [np.random.default_rng(seed).standard_normal(noisy.shape, np.float32) for seed in range(60)]
+    judges = [SecondLook(noisy, extra, 20 / 255) for extra in draws]
+    assert np.std([judge(smooth) for judge in judges]) == pytest.approx(judges[0].doubt(smooth), rel=0.25)
+
+
+def test_a_result_that_is_worse_than_its_input_says_so():
+    options = Options(**{**SMALL, "epochs": 100})
+    poor, good = (
+        restore.denoise(add_noise(CAMERA, sigma, seed=0), noise_sigma=sigma, reference=CAMERA, options=options).metrics
+        for sigma in (2, 80)
+    )
+    for metrics in (poor, good):
+        is_worse = metrics["result"]["psnr"] < metrics["input"]["psnr"]
+        assert metrics["is_worse_than_input"] is is_worse
+    assert poor["is_worse_than_input"]
+    assert not good["is_worse_than_input"]
+
+
+def test_the_input_of_inpainting_is_what_was_seen():
+    known = np.arange(CAMERA.size).reshape(CAMERA.shape) % 7 > 0
+    options = Options(**{**SMALL, "epochs": 5})
+    metrics = restore.inpaint(CAMERA, known, noise_sigma=0, reference=CAMERA, options=options).metrics
+    assert metrics["input"]["psnr"] == pytest.approx(psnr(np.where(known, CAMERA, 0), CAMERA))
+
+
+@pytest.mark.parametrize("image", [np.zeros((20, 24)), np.kron([[0.2, 0.7], [0.9, 0.4]], np.ones((16, 16)))])
+def test_the_best_recipe_leaves_a_picture_without_noise_as_it_is(image):
+    result = restore.denoise(image, options=Options(recipe="best", width=8, epochs=3))
+    assert (result.metrics["recipe"], result.metrics["noise_sigma"]) == ("best", 0)
+    np.testing.assert_allclose(result.image, image, atol=2e-3)
 
 
 @pytest.mark.parametrize("recipe", ["fast", pytest.param("paper", marks=pytest.mark.slow)])
@@ -360,7 +398,9 @@ def test_regression_of_two_rows_by_the_best_recipe_is_the_fast_one():
         (lambda: Options(learning_rate=-1), "learning_rate must be a positive number"),
         (lambda: Options(weight=-1), "lambda must be at least 0"),
         (lambda: restore.denoise(CAMERA, options=Options(method="sgdl", grades=2)), "must be 1 with method sgdl"),
-        (lambda: restore.denoise(CAMERA, reference=CAMERA[1:], options=Options(**SMALL)), "reference must have"),
+        (lambda: restore.denoise(CAMERA, reference=CAMERA[1:], options=Options(**SMALL)), "got 63 x 64 pixels in grey"),
+        (lambda: restore.denoise(np.uint8(255 * CAMERA)), "must be floating point, 0 black and 1 white; got uint8"),
+        (lambda: restore.upsample(np.zeros(5)), "must be (h, w) or (h, w, 3)"),
     ],
 )  # fmt: skip
 def test_a_wrong_argument_is_named(call, message):

@@ -58,10 +58,28 @@ def test_a_wide_hole_is_filled(image):
     np.testing.assert_allclose(found[~known], image[~known], atol=0.02)
 
 
-def test_coupling_draws_the_solution_to_the_given_image():
-    observed, near = np.zeros((8, 8), np.float32), np.ones((8, 8), np.float32)
-    found = variational.solve(observed, Identity(), 0.1, 1.0, near=near, coupling=3.0)
-    np.testing.assert_allclose(found, 0.75, atol=1e-5)  # (0 + 3 * 1) / (1 + 3)
+@pytest.mark.parametrize("shape", [(12, 9), (1, 7), (7, 1)])
+def test_second_differences_have_their_adjoint_and_the_square_of_the_first_ones_spectrum(shape):
+    generator = np.random.default_rng(0)
+    x, y = generator.normal(size=shape), generator.normal(size=(3, *shape))
+    rough = variational.second_differences(x)
+    np.testing.assert_allclose(np.sum(rough * y), np.sum(x * variational.second_differences_adjoint(y)), rtol=1e-6)
+    spectrum = variational.DIFFERENCES.normal_eigenvalues(shape) ** 2
+    squared = variational.idct(spectrum * variational.dct(x))
+    np.testing.assert_allclose(variational.second_differences_adjoint(rough), squared, atol=1e-5)
+
+
+@pytest.mark.parametrize("operator", [Identity(), Mask(np.ones((48, 40), np.float32))], ids=["DCT", "gradients"])
+def test_second_order_leaves_a_slope_where_first_order_makes_steps(operator):
+    rows, columns = np.mgrid[:48, :40]
+    slope = np.float32(0.3 + 0.008 * rows + 0.004 * columns)
+    noisy = slope + np.float32(0.05) * np.random.default_rng(0).standard_normal(slope.shape, np.float32)
+    inside = np.s_[4:-4, 4:-4]
+    errors = [
+        np.std((variational.solve(noisy, operator, 0.05, 10.0, order=order, iterations=200) - slope)[inside])
+        for order in (1, 2)
+    ]
+    assert errors[1] < 0.8 * errors[0]
 
 
 def test_proximal_step_of_huber_minimises_its_definition():

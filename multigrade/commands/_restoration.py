@@ -23,7 +23,7 @@ TASK_ARGUMENTS = {"deblur": ("blur_sigma",), "upsample": ("factor",)}
 class Result:
     picture: images.Picture  # to be written
     metrics: dict
-    rows: list[tuple[str, float, float]]  # name, PSNR, SSIM
+    rows: list[tuple[str, float, float]]  # name, PSNR, SSIM; simple methods come last
     records: Sequence[RunRecord]
     panels: list[Panel]
     reference: np.ndarray | None
@@ -43,7 +43,7 @@ class Result:
             console.print(table)
         print_outcomes(self.records)
         if self.metrics.get("is_minimiser"):
-            console.print("the grades are of no use so far: this is the objective's minimiser, without a network")
+            console.print("the grades are of no use here: this is what minimises the objective, without a network")
         elif self.metrics.get("is_cut_short"):
             console.print(f"the time limit left no time for a grade after these {len(self.records)}")
         if "noise_sigma" in self.metrics:
@@ -53,6 +53,8 @@ class Result:
         estimated = self.metrics.get("estimated_psnr", [None])[-1]
         if estimated is not None:
             console.print(f"PSNR about {estimated:.1f} dB, estimated from the noise alone")
+        if self.metrics.get("is_worse_than_input"):
+            console.print("the input is nearer to the clean picture than this: try --recipe best, or more --epochs")
         console.print(f"written to {output} after {self.metrics['seconds']:.0f} s", soft_wrap=True)
 
 
@@ -68,8 +70,12 @@ def run(task: str, picture: images.Picture, given: dict, checkpoint: Path) -> Re
         options = dataclasses.replace(options, observers=observers)
         restored = _call(task, observed, reference, extra, options, given)
     metrics = {**restored.metrics, "seconds": time.perf_counter() - started}
-    rows = _rows(task, observed, reference, extra, restored, given)
-    metrics["baselines"] = [{"name": n, "psnr": p, "ssim": s} for n, p, s in rows if ":" in n]
+    if task == "inpaint":  # what was seen
+        observed = np.where(extra["mask"].reshape(*observed.shape[:2], *[1] * (observed.ndim - 2)), observed, 0)
+    found = _simple(task, observed, reference, extra, restored, given)
+    metrics["baselines"] = [{"name": name, **quality} for name, quality in found]
+    rows = [*_rows(reference, restored), *((f"baseline: {name}", quality) for name, quality in found)]
+    rows = [(name, quality["psnr"], quality["ssim"]) for name, quality in rows]
     alpha = picture.alpha
     if task == "upsample" and alpha is not None:
         alpha = baselines.upsample(alpha, extra["factor"])  # bilinear: between the values that are there
@@ -81,8 +87,11 @@ def _prepared(task: str, picture: images.Picture, given: dict):
     """The image to restore, the reference (None if unknown) and the task's own arguments, all checked."""
     observed, extra = picture.pixels, {name: given[name] for name in TASK_ARGUMENTS.get(task, ())}
     if task == "inpaint":
-        mask = np.atleast_3d(images.load(given["mask"]).pixels).max(axis=2)
-        extra["mask"] = mask >= 0.5  # what a JPEG file or a soft brush leaves of black is not quite black
+        mask = images.load(given["mask"])
+        known = np.atleast_3d(mask.pixels).max(axis=2) >= 0.5  # what a soft brush leaves of black is not quite black
+        extra["mask"] = known if mask.alpha is None else known & (mask.alpha >= 0.5)
+        if extra["mask"].all():
+            raise ValueError("--mask must be dark or transparent where pixels are unknown; it is so nowhere")
     reference = images.load(given["reference"]).pixels if given.get("reference") is not None else None
     if reference is None and (
         task == "regress" or given.get("add_noise") is not None or given.get("add_blur") is not None
@@ -110,18 +119,22 @@ def _call(task: str, observed, reference, extra: dict, options: restore.Options,
     return function(observed, **extra, noise_sigma=given["noise_sigma"], reference=reference, options=options)
 
 
-def _rows(task: str, observed, reference, extra: dict, restored: restore.Restored, given: dict):
-    """(name, PSNR, SSIM) of input, grades, result and baselines; nothing without a reference."""
+def _rows(reference, restored: restore.Restored) -> list[tuple[str, dict[str, float]]]:
+    """Names and quality of input, grades and result; nothing without a reference."""
     if reference is None:
         return []
     metrics, last = restored.metrics, len(restored.stages)
     rows = [("input", metrics["input"])] if "input" in metrics else []
-    rows += [(f"grade {i}" if i < last else "result", found) for i, found in enumerate(metrics["grades"], 1)]
-    if given["baselines"]:
-        clean = _channels_first(reference)
-        for name, image in _baselines(task, _channels_first(observed), extra, metrics.get("noise_sigma")):
-            rows.append((f"baseline: {name}", restore.quality(image, clean)))
-    return [(name, found["psnr"], found["ssim"]) for name, found in rows]
+    return rows + [(f"grade {i}" if i < last else "result", found) for i, found in enumerate(metrics["grades"], 1)]
+
+
+def _simple(task: str, observed, reference, extra: dict, restored: restore.Restored, given: dict):
+    """Names and quality of simple methods, if they are asked for."""
+    if not given["baselines"]:
+        return []
+    clean = _channels_first(reference)
+    found = _baselines(task, _channels_first(observed), extra, restored.metrics.get("noise_sigma"))
+    return [(name, restore.quality(image, clean)) for name, image in found]
 
 
 def _channels_first(image: np.ndarray) -> np.ndarray:

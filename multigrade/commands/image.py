@@ -100,7 +100,7 @@ def _run(task: str, given: dict) -> None:
     """Check everything, then load, degrade, restore, write and print."""
     from ..imaging import images
 
-    checkpoint = given["output"].with_suffix(".checkpoint")  # an interrupted run continues from it
+    checkpoint = given["output"].parent / f"{given['output'].name}.checkpoint"  # an interrupted run continues from it
     _check_files(given, checkpoint)
     picture = images.load(given["picture"])
     output = images.check_output(given["output"], picture)

@@ -17,7 +17,9 @@ def spectrum(
     num: Annotated[int, typer.Option(help="Eigenvalues at either end.")] = 10,
     edge: Annotated[float | None, typer.Option(help="End a grade when an eigenvalue falls below this.")] = None,
     target: Annotated[str | None, typer.Option(help="Column to predict, for tables; y if not given.")] = None,
-    stride: Annotated[int | None, typer.Option(help="Take every so many pixels each way, for images; 4.")] = None,
+    stride: Annotated[
+        int | None, typer.Option(help="Take every so many pixels each way, for images; 4 if not given.")
+    ] = None,
     output: Annotated[Path, typer.Option("-o", "--output", help="Figure (.png, .svg, .pdf).")] = Path("spectrum.png"),
     record: Annotated[Path | None, typer.Option(help="Record (.safetensors); beside the figure if not given.")] = None,
     seed: Annotated[int, typer.Option(help="Random seed.")] = 0,

@@ -30,6 +30,7 @@ class Outcome(enum.Enum):
     ITERATION_LIMIT = "The iteration limit came first; the gap says how far from the optimum. Allow more iterations."
     STALLED = "The solver ended above the tolerance; the gap says how far above. Try another tolerance or solver."
     RELAXED = "The point solves the relaxation without cones; its gap is measured in the program with cones."
+    OUTSIDE = "The point is outside its cones, for that of a given pattern has no interior; leave such patterns out."
     NO_VIOLATION_FOUND = "The gap is within the tolerance on the patterns used, and a search found none to add."
     ROUND_LIMIT = "The search still found patterns to add when the rounds ran out. Allow more rounds."
 
@@ -61,8 +62,8 @@ class Certificate:
         return _relative(self.objective, self.full_dual_bound)
 
     def __str__(self) -> str:
-        scope = "all" if self.is_full else "sampled"
-        text = f"objective {self.objective:.6g}, gap {self.relative_gap:.1e} over {self.num_patterns} {scope} patterns"
+        scope = f"all {self.num_patterns}" if self.is_full else f"{self.num_patterns} chosen"
+        text = f"objective {self.objective:.6g}, gap {self.relative_gap:.1e} over {scope} patterns"
         if not self.is_full:
             text += f" ({self.full_relative_gap:.1e} over all)"
         return f"{text}, {self.iterations} iterations. {self.outcome.value}"

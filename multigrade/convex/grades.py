@@ -1,4 +1,4 @@
-"""Multi-grade learning as a sequence of convex programs, each solved with a certificate (Section 5, Theorem 3).
+"""Multi-grade learning as a sequence of convex programs, each solved with a certificate (Section 3, Theorem 3).
 
 Grade l fits a two-layer ReLU network to the residual e_l on features x_l, by its convex program; then
 e_{l+1} = e_l - N_l(x_l), and x_{l+1} is the hidden layer of N_l. As the zero network is feasible in every grade,

@@ -31,12 +31,14 @@ def read_deep_png(path: Path) -> np.ndarray:
     chunks = _chunks(path.read_bytes())
     width, height, _, colour_type, _, _, interlace = struct.unpack(">IIBBBBB", chunks[0][1])
     bytes_per_pixel = 2 * _CHANNELS[colour_type]
-    data = np.frombuffer(zlib.decompress(b"".join(content for kind, content in chunks if kind == b"IDAT")), np.uint8)
     samples = np.zeros((height, width, bytes_per_pixel), np.uint8)
     places = [np.s_[top::down, left::across] for left, top, across, down in (_ADAM7 if interlace else _WHOLE)]
     parts = [samples[place] for place in places if samples[place].size]  # views; a small image lacks some
     ends = np.cumsum([part.shape[0] * (1 + part.shape[1] * bytes_per_pixel) for part in parts])
-    if len(data) != ends[-1]:
+    packed = b"".join(content for kind, content in chunks if kind == b"IDAT")
+    unpacker = zlib.decompressobj()  # never makes more than the image holds, and one byte to tell
+    data = np.frombuffer(unpacker.decompress(packed, int(ends[-1]) + 1), np.uint8)
+    if len(data) != ends[-1] or not unpacker.eof:
         raise ValueError("the pixel data do not fill the image")
     for part, lines in zip(parts, np.split(data, ends[:-1]), strict=True):
         lines = lines.reshape(len(part), -1)

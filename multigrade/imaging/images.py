@@ -7,8 +7,8 @@ the colour profile with it. Other metadata is left behind.
 Whatever is wrong with a file is one line of ``ValueError``.
 
     picture = load("photo.png")
-    restored = picture.with_channels(restore(picture.channels))
-    save("restored.png", restored)
+    result = restore.denoise(picture.pixels)
+    save("restored.png", dataclasses.replace(picture, pixels=result.image))
 """
 
 import dataclasses
@@ -212,7 +212,7 @@ def _read_deep(path: Path, image: Image.Image) -> np.ndarray:
 
 
 def _read_tiff(path: Path, image: Image.Image | None) -> tuple[np.ndarray, bytes | None]:
-    """tifffile for what is stored plainly or deflated; Pillow for palettes, LZW, JPEG and the like with 8 bits."""
+    """tifffile for what is stored plainly or deflated; Pillow for palettes, LZW, JPEG and the like, not in deep colour."""
     with tifffile.TiffFile(path) as file:
         page: Any = file.pages[0]
         if len(file.pages) > 1:
@@ -224,7 +224,8 @@ def _read_tiff(path: Path, image: Image.Image | None) -> tuple[np.ndarray, bytes
         is_plain = page.compression in _PLAIN and page.photometric != tifffile.PHOTOMETRIC.PALETTE
         if is_plain and page.bitspersample in (1, 8, 16, 32, 64):
             return _upright_tiff(page), profile
-        if image is not None and page.bitspersample == 8:
+        is_plain_grey = page.photometric == tifffile.PHOTOMETRIC.MINISBLACK and not page.extrasamples
+        if image is not None and (page.bitspersample in (1, 8) or (page.bitspersample == 16 and is_plain_grey)):
             return _read_pillow(image), profile
         layout = f"{page.compression.name} compression, {page.photometric.name} colours, {page.bitspersample} bits"
         raise _Refused(f"TIFF with {layout} is not read")

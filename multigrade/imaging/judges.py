@@ -14,8 +14,8 @@ from scipy.ndimage import gaussian_filter
 
 from ..model import MultiGrade
 from ..training import Fit
-from .local import simplex_least_squares
 from .operators import GaussianBlur
+from .simplex import simplex_quadratic
 from .variational import dct
 
 EXTRA_NOISE = 0.15  # added to the observation to judge the grades by, in units of the noise that is there
@@ -40,8 +40,15 @@ class SecondLook(NamedTuple):
 
     def correlation(self, image: np.ndarray) -> float:
         """Estimate of the mean product of the noise in f and the image."""
-        smooth = gaussian_filter(self.observed, (0, 2, 2))
-        return self.noise / EXTRA_NOISE * float(np.mean(self.extra * (image - smooth)))
+        return self.noise / EXTRA_NOISE * float(np.mean(self._products(image)))
+
+    def doubt(self, image: np.ndarray) -> float:
+        """Standard error of the estimate, nearly all of which is that of the correlation."""
+        products = self._products(image)
+        return 2 * self.noise / EXTRA_NOISE * float(np.std(products)) / products.size**0.5
+
+    def _products(self, image: np.ndarray) -> np.ndarray:
+        return self.extra * (image - gaussian_filter(self.observed, (0, 2, 2)))
 
 
 class Unexplained(NamedTuple):
@@ -83,9 +90,7 @@ def mixed(fit: Fit, stages, judge: SecondLook) -> tuple[Fit, list]:
     """
     apart = np.stack([np.ravel(stage - judge.observed) for stage in np.asarray(stages, np.float64)])
     quadratic, linear = apart @ apart.T / apart.shape[1], np.array([judge.correlation(stage) for stage in stages])
-    lower = np.linalg.cholesky(quadratic + 1e-12 * np.eye(len(stages)))
-    weights = simplex_least_squares(lower.T, -np.linalg.solve(lower, linear))
-    shares = np.cumsum(weights[::-1])[::-1]
+    shares = np.cumsum(simplex_quadratic(quadratic, linear)[::-1])[::-1]
     count = int(np.sum(shares > 0))
     grades = [
         dataclasses.replace(grade, scale=grade.scale * np.float32(share))
@@ -105,12 +110,13 @@ def least(fit: Fit, stages, judge: Callable[[np.ndarray], float]) -> tuple[Fit, 
 def surely_better(risks: Sequence[np.ndarray]) -> int:
     """How many grades to keep: up to the last whose estimated risk is lower by more than twice its standard error.
 
-    ``risks`` holds, grade by grade, estimates at the same pixels. A grade that was trained by the estimate may have
-    found its weakness, a steep slope at few pixels; then the estimate is low, and so uncertain that it says nothing.
+    ``risks`` holds estimates at the same pixels, before any grade and after each. A grade that was trained by the
+    estimate may have found its weakness, a steep slope at few pixels; then the estimate is low, and so uncertain that
+    it says nothing.
     """
     kept = 0
     for grade in range(1, len(risks)):
         lower = risks[kept] - risks[grade]
         if lower.mean() > 2 * lower.std() / len(lower) ** 0.5:
             kept = grade
-    return kept + 1
+    return kept

@@ -23,20 +23,14 @@ from ..training.checkpoint import describe, fingerprint
 from ..training.grades import make_checkpoint, train_grades
 from ..training.observers import Observation, Observer, Snapshot
 from ..training.record import Outcome
+from .copies import Blurred, consistent, lessons_in_deblurring
+from .interpolation import between, lessons, neighbours
 from .judges import Missed, least, surely_better
-from .local import (
-    Blurred,
-    RiskTask,
-    between,
-    consistent,
-    lessons,
-    lessons_in_deblurring,
-    mixture,
-    neighbours,
-)
 from .operators import Operator
 from .restoration import RestorationTask, pixel_coordinates
+from .simplex import mixture
 from .strengths import LEAST_NOISE, Strengths, choose_strengths
+from .surroundings import RiskTask
 from .target import PixelFeatures, TargetTask
 
 GRADES = 4  # of MGDL-2 and MGDL-3, Appendix D
@@ -144,9 +138,9 @@ def strengths_of(task: str, observed, operator: Operator, sigma: float, options:
     return Strengths(weight, chosen.beta if options.beta is None else options.beta)
 
 
-def estimated_psnr(error: float) -> float | None:
-    """None where the estimate of the mean square error is too uncertain to be positive."""
-    return float(-10 * np.log10(error)) if error > 0 else None
+def estimated_psnr(error: float, doubt: float = 0.0) -> float | None:
+    """None where the estimate of the mean square error is not above twice its standard error."""
+    return float(-10 * np.log10(error)) if error > 2 * doubt else None
 
 
 def by_rows(structure, channels, options: Options, rows, held_out) -> tuple[Fit, list]:
@@ -220,7 +214,10 @@ def by_pixels(structure, target, options: Options, judge=None, rows=None, held_o
 
 
 def by_surroundings(observed, noise: float, options: Options) -> tuple[Fit, list, dict]:
-    """The best recipe for denoising: grades on what surrounds a pixel, each surely better than those before."""
+    """The best recipe for denoising: grades on what surrounds a pixel, each surely better than what was before.
+
+    Where no grade is, as for some smooth pictures, the image is the mixture of minimisers that they start from.
+    """
     count = (options.grades or BEST_GRADES) if options.method == "mgdl" else 1
     batches = (*BEST_BATCHES, *(BEST_BATCHES[-1],) * count)[:count]
     task = RiskTask.of(observed, noise, tuple(min(batch, observed.size) for batch in batches))
@@ -232,15 +229,17 @@ def by_surroundings(observed, noise: float, options: Options) -> tuple[Fit, list
     training = {"optimiser": "muon", "learning_rate": warmup_cosine(rate, steps), "record_every": max(steps // 10, 1)}
     settings = {"data": fingerprint(observed), "noise": noise, "batch_sizes": task.batch_sizes}
     fit = _train(structure, task, steps, settings, options, {**training, "keep": "best"})
-    stages, risks = [], []
+    tasks = [task]
     for grade in fit.model.grades:
-        task = task.after(grade, ())
-        stages.append(np.asarray(task.image).reshape(observed.shape))
-        risks.append(task.risks())
-    estimates = [estimated_psnr(risk.mean()) for risk in risks]
+        tasks.append(tasks[-1].after(grade, ()))
+    risks = [task.risks() for task in tasks]
     count = surely_better(risks)
     fit = dataclasses.replace(fit, model=MultiGrade(fit.model.grades[:count]))
-    return fit, stages[:count], {"estimated_psnr": estimates[:count]}
+    kept = slice(1, count + 1) if count else slice(1)
+    facts = {"estimated_psnr": [estimated_psnr(risk.mean()) for risk in risks[kept]]}
+    if not count:
+        facts["is_minimiser"] = True
+    return fit, [np.asarray(task.image).reshape(observed.shape) for task in tasks[kept]], facts
 
 
 def by_smaller_copies(observed, operator, strengths, noise: float, options: Options) -> tuple[Fit, list]:

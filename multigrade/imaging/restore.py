@@ -10,8 +10,8 @@ fast    the same structures and the same objective, minimised in two stages: ove
         (``variational``), with lambda and beta chosen from the observation (``strengths``); then the grades are fitted
         to that image by random pixels (``target``), with Muon, a warm-up and cosine schedule, features standardised
         between grades, later grades starting from zero output. Judges say how many grades are enough (``judges``).
-best    grades on what surrounds a pixel instead of where it is (``local``), for denoising, deblurring and regression;
-        fast for all else.
+best    grades on what surrounds a pixel instead of where it is (``surroundings``, ``copies``, ``interpolation``), for
+        denoising, deblurring and regression; fast for all else.
 
 The noise level is estimated from the image when it is not given. Where a time limit is too short for the grades to be
 of use, or they diverge, the image is the minimiser over all images, the model has no grades, and
@@ -53,7 +53,11 @@ LEAST_SIGMA = 0.01  # on the 0..255 scale; less is no noise, and derivatives fro
 
 @dataclasses.dataclass(frozen=True)
 class Restored:
-    """The result of a task. Images are (h, w) or (h, w, 3), not clipped; ``stages`` holds one per grade."""
+    """The result of a task. Images are (h, w) or (h, w, 3), not clipped; ``stages`` holds one per grade.
+
+    By the recipes paper and fast the model, at pixel coordinates, is the image. By best it is the grades alone, which
+    improve upon an image that no network makes.
+    """
 
     image: np.ndarray
     stages: tuple[np.ndarray, ...]
@@ -76,6 +80,7 @@ def regress(image, *, reference=None, options: Options = Options()) -> Restored:
     train = {"paper": by_rows, "fast": by_known_pixels, "best": by_interpolation}[recipe]
     fit, stages = train(structure, channels, options, rows, held_out)
     facts = {"train_psnr": psnr(stages[-1][:, ::2, ::2], channels[:, ::2, ::2])}
+    facts["recipe"] = recipe
     observed, clean = (None, image) if reference is None else (channels, reference)
     return _restored(fit, stages, observed, clean, facts)
 
@@ -92,9 +97,9 @@ def deblur(image, *, blur_sigma: float, noise_sigma=None, reference=None, option
 
 def inpaint(image, mask, *, noise_sigma=None, reference=None, options: Options = Options()) -> Restored:  # noqa: B008
     """Fill in pixels; ``mask`` (h, w) is nonzero where the pixel is known."""
-    mask = np.asarray(mask)
-    if mask.shape != np.shape(image)[:2]:
-        raise ValueError(f"mask must have the image's size {np.shape(image)[:2]}; got {mask.shape}")
+    mask, shape = np.asarray(mask), _channels(image).shape[1:]
+    if mask.shape != shape:
+        raise ValueError(f"mask must have the image's size {shape}; got {mask.shape}")
     known = mask != 0
     if not known.any():
         raise ValueError("mask must mark at least one known pixel; it marks none")
@@ -105,14 +110,15 @@ def upsample(image, *, factor: int = 2, noise_sigma=None, reference=None, option
     """An image ``factor`` times as large whose block averages are this one."""
     if not isinstance(factor, (int, np.integer)) or factor < 2:
         raise ValueError(f"factor must be an integer of at least 2; got {factor!r}")
-    height, width = np.shape(image)[:2]
+    _, height, width = _channels(image).shape
     operator = BlockAverage(int(factor), (height * factor, width * factor))
     return _restore("upsample", image, operator, None, noise_sigma, reference, options)
 
 
 def _restore(task, image, operator: Operator, known, noise_sigma, reference, options: Options) -> Restored:
-    given = _channels(image)
-    observed = given if known is None else np.where(known, given, 0)
+    observed = _channels(image)
+    if known is not None:
+        observed = np.where(known, observed, 0)
     if noise_sigma is not None and not (np.isfinite(noise_sigma) and noise_sigma >= 0):
         raise ValueError(f"noise_sigma must be at least 0 on the 0..255 scale; got {noise_sigma!r}")
     recipe = recipe_for(task, observed.shape[1:], options)
@@ -121,10 +127,10 @@ def _restore(task, image, operator: Operator, known, noise_sigma, reference, opt
     shape = (len(observed), *getattr(operator, "shape", observed.shape[1:]))
     _check_reference(reference, shape)
     structure = structure_of(options, layers=3, single_layers=12, outputs=len(observed))
-    if recipe == "best" and task == "denoise" and is_noisy:
-        fit, stages, facts = by_surroundings(observed, sigma / 255, options)
-        facts |= {"noise_sigma": sigma, "noise_was_estimated": noise_sigma is None}
-        return _restored(fit, stages, given, reference, facts)
+    known_facts = {"recipe": recipe, "noise_sigma": sigma, "noise_was_estimated": noise_sigma is None}
+    if recipe == "best" and task == "denoise":
+        fit, stages, facts = by_surroundings(observed, max(sigma, LEAST_SIGMA) / 255, options)
+        return _restored(fit, stages, observed, reference, {**known_facts, **facts})
     if recipe == "best" and task == "deblur":
         strengths = strengths_of(task, observed, operator, sigma, options)
         fit, stages = by_smaller_copies(observed, operator, strengths, sigma / 255, options)
@@ -145,17 +151,19 @@ def _restore(task, image, operator: Operator, known, noise_sigma, reference, opt
             judge = SecondLook(observed, extra, sigma / 255)
             fit, stages = by_pixels(structure, target, options, judge)
             fit, stages = mixed(fit, stages, judge)
-            facts["estimated_psnr"] = [estimated_psnr(judge(stage)) for stage in stages]
+            errors, doubts = ([f(stage) for stage in stages] for f in (judge, judge.doubt))
+            facts["estimated_psnr"] = [estimated_psnr(*each) for each in zip(errors, doubts, strict=True)]
+            facts["is_worse_than_input"] = errors[-1] - 2 * doubts[-1] > (sigma / 255) ** 2
         elif isinstance(operator, GaussianBlur) and is_noisy:
             judge = Unexplained(observed, operator, sigma / 255)
             fit, stages = least(*by_pixels(structure, target, options, judge), judge)
         else:
             fit, stages = by_pixels(structure, target, options)
-    facts |= {"noise_sigma": sigma, "noise_was_estimated": noise_sigma is None, **_named(strengths)}
+    facts |= {**known_facts, **_named(strengths)}
     facts["objective"] = objective(np.float32(stages[-1]), observed, operator, *strengths)
     if fit.outcome in (Outcome.TIME_LIMIT, Outcome.DIVERGED):
         fit, stages, facts = _or_minimiser(fit, stages, facts, observed, shape, operator, strengths)
-    return _restored(fit, stages, given if known is None else None, reference, facts)
+    return _restored(fit, stages, observed, reference, facts)
 
 
 def _or_minimiser(fit: Fit, stages, facts, observed, shape, operator, strengths) -> tuple[Fit, list, dict]:
@@ -167,7 +175,7 @@ def _or_minimiser(fit: Fit, stages, facts, observed, shape, operator, strengths)
     least, most = (objective(image, observed, operator, *strengths) for image in (minimiser, plain))
     if facts["objective"] <= (least + most) / 2:
         return fit, stages, facts
-    facts = {name: value for name, value in facts.items() if name != "estimated_psnr"}
+    facts = {name: value for name, value in facts.items() if name not in ("estimated_psnr", "is_worse_than_input")}
     fit = dataclasses.replace(fit, model=MultiGrade())
     return fit, [minimiser], {**facts, "objective": least, "is_minimiser": True}
 
@@ -177,7 +185,12 @@ def _named(strengths: Strengths) -> dict[str, float]:
 
 
 def _channels(image) -> np.ndarray:
-    image = np.asarray(image, np.float32)
+    image = np.asarray(image)
+    if image.dtype.kind not in "f":
+        raise ValueError(
+            f"an image must be floating point, 0 black and 1 white; got {image.dtype} (divide by its white)"
+        )
+    image = image.astype(np.float32)
     if image.ndim not in (2, 3) or (image.ndim == 3 and image.shape[2] != 3) or min(image.shape[:2]) < 2:
         raise ValueError(f"an image must be (h, w) or (h, w, 3) with at least 2 x 2 pixels; got shape {image.shape}")
     if not np.isfinite(image).all():
@@ -187,7 +200,13 @@ def _channels(image) -> np.ndarray:
 
 def _check_reference(reference, shape: tuple[int, ...]) -> None:
     if reference is not None and _channels(reference).shape != shape:
-        raise ValueError(f"reference must have the result's size {shape}; got {_channels(reference).shape}")
+        found = _channels(reference).shape
+        raise ValueError(f"reference must be as the result, {_in_words(shape)}; got {_in_words(found)}")
+
+
+def _in_words(shape: tuple[int, ...]) -> str:
+    channels, height, width = shape
+    return f"{height} x {width} pixels in {'grey' if channels == 1 else 'colour'}"
 
 
 def _restored(fit: Fit, stages, observed, reference, facts: dict) -> Restored:

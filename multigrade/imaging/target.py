@@ -100,9 +100,7 @@ class TargetTask:
 
     def _spread(self, among: Array | None, count: int) -> Array:
         """At most ``count`` of the pixels, evenly spread over them."""
-        size = len(self.image) if among is None else len(among)
-        chosen = jnp.linspace(0, size - 1, min(count, size)).astype(jnp.int32)
-        return chosen if among is None else among[chosen]
+        return spread(len(self.image), count) if among is None else among[spread(len(among), count)]
 
     def after(self, grade: Grade, auxiliary) -> "TargetTask":
         num_pixels, num_features = len(self.image), grade.network.widths[-2]
@@ -136,3 +134,8 @@ def _pool(residual, among) -> tuple[Array, Array]:
 @jax.jit
 def _apply(features: PixelFeatures, grade: Grade, pixels: Array) -> tuple[Array, Array]:
     return apply_grade(grade, features(pixels))
+
+
+def spread(count: int, most: int) -> Array:
+    """At most ``most`` of ``count`` places, evenly spread."""
+    return jnp.linspace(0, count - 1, min(count, most)).astype(jnp.int32)

@@ -9,7 +9,16 @@ import pytest
 from scipy.ndimage import gaussian_filter
 
 from multigrade import MultiGrade, structures
-from multigrade.imaging import baselines, images, judges, local, restore
+from multigrade.imaging import (
+    baselines,
+    copies,
+    images,
+    interpolation,
+    judges,
+    restore,
+    simplex,
+    surroundings,
+)
 from multigrade.imaging.metrics import psnr
 from multigrade.imaging.operators import GaussianBlur
 from multigrade.imaging.restoration import pixel_coordinates
@@ -25,7 +34,7 @@ NOISY = np.float32(images.add_noise(CAMERA, 20, seed=3))[None]
 
 @pytest.fixture(scope="module")
 def around():
-    return local.surroundings(NOISY, NOISE)
+    return surroundings.surroundings(NOISY, NOISE)
 
 
 def test_inputs_are_the_noisy_values_around_a_pixel(around):
@@ -43,17 +52,17 @@ def test_known_slopes_are_those_of_the_noisy_values(shape, place):
     row, column = place[0] % shape[0], place[1] % shape[1]
     pixel, moved = jnp.array([row * shape[1] + column]), noisy.copy()
     moved[0, row, column] += 1
-    around, later = (local.surroundings(image, NOISE) for image in (noisy, moved))
-    num_noisy = sum((2 * radius + 1) ** 2 for _, radius, _ in local.SCALES)
+    around, later = (surroundings.surroundings(image, NOISE) for image in (noisy, moved))
+    num_noisy = sum((2 * radius + 1) ** 2 for _, radius, _ in surroundings.SCALES)
     x, y = (part(pixel)[0][0, :num_noisy] + part(pixel)[0][0, -1] for part in (around, later))
     slopes = around(pixel)[1][0]
     np.testing.assert_allclose(y - x, slopes[:num_noisy] + slopes[-1], atol=1e-5)
 
 
 def test_pixels_held_out_are_everywhere_and_never_drawn():
-    task = local.RiskTask.of(NOISY[:, :64, :64], NOISE, (4096,))
+    task = surroundings.RiskTask.of(NOISY[:, :64, :64], NOISE, (4096,))
     held_out = np.asarray(task.held_out)
-    np.testing.assert_array_equal(held_out // local.HELD_OUT, np.arange(256))
+    np.testing.assert_array_equal(held_out // surroundings.HELD_OUT, np.arange(256))
     assert np.mean(held_out % 64 == 0) < 0.05  # a column of 64 is 0.016
     network = structures.graded(task.around.num_inputs, [(4,)], 1)[0]
     sampler = task.problem(network, 0).sampler
@@ -72,13 +81,15 @@ def test_the_risk_of_a_linear_filter_is_steins():
     params = network.init(jax.random.key(0))
     params = (params[0]._replace(bias=params[0].bias + 100), *params[1:])  # every neuron is on: the network is linear
     matrix = params[0].weight @ params[1].weight
-    loss, _ = local.EstimatedRisk(jnp.float32(0.7), network)(params, (), local.Movable(x, slopes, targets))
+    loss, _ = surroundings.EstimatedRisk(jnp.float32(0.7), network)(
+        params, (), surroundings.Movable(x, slopes, targets)
+    )
     expected = 0.5 * jnp.mean((targets - network(params, x)) ** 2) + 0.7 * jnp.mean(slopes @ matrix)
     assert float(loss) == pytest.approx(float(expected), rel=1e-4)
 
 
 def test_pixels_that_judge_do_not_teach():
-    task = local.RiskTask.of(NOISY, NOISE, (512,))
+    task = surroundings.RiskTask.of(NOISY, NOISE, (512,))
     sampler = task.problem(structures.graded(task.around.num_inputs, [(4,)], 1)[0], 0).sampler
     seen = sampler.draw(jax.random.key(0), None).targets[:, 0]
     held = np.asarray(sampler.residual[task.held_out])
@@ -86,7 +97,7 @@ def test_pixels_that_judge_do_not_teach():
 
 
 def test_denoising_beats_the_minimiser_it_starts_from_and_knows_how_well_it_did():
-    task = local.RiskTask.of(NOISY, NOISE, (512,))
+    task = surroundings.RiskTask.of(NOISY, NOISE, (512,))
     start = psnr(np.asarray(task.image).reshape(CAMERA.shape), CAMERA)
     options = restore.Options(recipe="best", grades=1, width=32, epochs=300)
     restored = restore.denoise(NOISY[0], noise_sigma=20, reference=CAMERA, options=options)
@@ -94,16 +105,33 @@ def test_denoising_beats_the_minimiser_it_starts_from_and_knows_how_well_it_did(
     assert restored.metrics["estimated_psnr"][0] == pytest.approx(restored.metrics["result"]["psnr"], abs=1.5)
 
 
+def test_the_mixture_has_the_least_of_steins_estimate():
+    """Among linear filters, whose slopes are known, and over all mixtures of them on a grid."""
+    filters = [gaussian_filter(NOISY[0], sigma) for sigma in (0.7, 1.5, 4.0)]
+    middle = np.zeros(NOISY[0].shape)
+    middle[70, 70] = 1
+    slopes = [gaussian_filter(middle, sigma)[70, 70] for sigma in (0.7, 1.5, 4.0)]
+    weights = surroundings.least_risk(filters, slopes, NOISY[0], NOISE)
+
+    def risk(weights):
+        mixed = sum(weight * image for weight, image in zip(weights, filters, strict=True))
+        return np.mean((mixed - NOISY[0]) ** 2, dtype=np.float64) + 2 * NOISE**2 * np.dot(weights, slopes)
+
+    grid = [(a, b, 1 - a - b) for a in np.linspace(0, 1, 41) for b in np.linspace(0, 1 - a, 41)]
+    assert risk(weights) <= min(risk(np.array(point)) for point in grid) + 1e-9
+    assert weights.sum() == pytest.approx(1)
+
+
 def test_between_known_pixels_without_a_correction_is_bilinear_interpolation():
     known = CAMERA[None, ::2, ::2]
-    image = local.between(known, local.neighbours(known)[1], (1, *CAMERA.shape))[0]
+    image = interpolation.between(known, interpolation.neighbours(known)[1], (1, *CAMERA.shape))[0]
     expected = baselines.interpolate_grid(CAMERA[::2, ::2], CAMERA.shape)
     np.testing.assert_allclose(image[:-1, :-1], expected[:-1, :-1], atol=1e-6)
 
 
 def test_a_plane_has_nothing_to_teach():
     rows, columns = np.mgrid[:24, :20]
-    inputs, targets = local.lessons(np.float32(0.01 * rows + 0.02 * columns)[None], seed=0)
+    inputs, targets = interpolation.lessons(np.float32(0.01 * rows + 0.02 * columns)[None], seed=0)
     inner = np.abs(inputs - inputs[:, ::-1] * -1).max(axis=1) < 1e-5  # away from the reflected border
     assert inner.sum() > 100
     np.testing.assert_allclose(targets[inner], 0, atol=1e-6)
@@ -112,9 +140,9 @@ def test_a_plane_has_nothing_to_teach():
 def test_a_mixture_is_found():
     generator = np.random.default_rng(0)
     parts = [generator.normal(size=500) for _ in range(3)]
-    weights = local.mixture(parts, 0.2 * parts[0] + 0.8 * parts[2])
+    weights = simplex.mixture(parts, 0.2 * parts[0] + 0.8 * parts[2])
     np.testing.assert_allclose(weights, [0.2, 0, 0.8], atol=1e-3)
-    assert local.mixture(parts, -parts[0])[0] < 1e-6
+    assert simplex.mixture(parts, -parts[0])[0] < 1e-6
 
 
 def test_regression_by_the_best_recipe_beats_bilinear_interpolation():
@@ -131,7 +159,7 @@ STRENGTHS = choose_strengths(BLURRED, BLUR, 3 / 255)
 
 
 def test_inputs_of_a_blurred_pixel_are_values_around_it():
-    seen = local.Blurred.of(BLURRED, BLUR, STRENGTHS)
+    seen = copies.Blurred.of(BLURRED, BLUR, STRENGTHS)
     z, (row, column) = seen.minimisers[0][0], (40, 33)
     (x,) = seen.inputs(np.array([row * z.shape[1] + column]))
     np.testing.assert_allclose(x[:49] + x[-1], z[row - 3 : row + 4, column - 3 : column + 4].ravel(), atol=1e-6)
@@ -146,15 +174,15 @@ def test_inputs_of_a_blurred_pixel_are_values_around_it():
 def test_smaller_keeps_a_wave_that_both_sizes_can_show():
     rows, columns = np.meshgrid(np.arange(120.0), np.arange(96.0), indexing="ij")
     wave = np.sin(rows / 15) * np.cos(columns / 12)
-    small = local.smaller(wave[None], 2.0)[0]
+    small = copies.smaller(wave[None], 2.0)[0]
     rows, columns = np.meshgrid(2 * np.arange(60) + 0.5, 2 * np.arange(48) + 0.5, indexing="ij")
     np.testing.assert_allclose(small[5:-5, 5:-5], (np.sin(rows / 15) * np.cos(columns / 12))[5:-5, 5:-5], atol=0.01)
-    np.testing.assert_allclose(local.smaller(wave[None], 1.0)[0], wave, atol=1e-6)
+    np.testing.assert_allclose(copies.smaller(wave[None], 1.0)[0], wave, atol=1e-6)
 
 
 def test_consistent_is_the_minimiser_it_says():
     image = np.random.default_rng(0).uniform(size=BLURRED.shape).astype(np.float32)
-    found = jnp.asarray(local.consistent(BLURRED, BLUR, image, 0.1))
+    found = jnp.asarray(copies.consistent(BLURRED, BLUR, image, 0.1))
     gradient = BLUR.adjoint(BLUR(found) - BLURRED) + 0.1 * (found - image)
     np.testing.assert_allclose(gradient, 0, atol=1e-5)
 
@@ -235,7 +263,7 @@ def test_a_grade_that_cheats_the_estimate_is_not_kept():
     cheating = better + 0.001
     cheating[:3] = -10
     assert cheating.mean() < better.mean()
-    assert judges.surely_better([first]) == 1
-    assert judges.surely_better([first, better]) == 2
-    assert judges.surely_better([first, better, cheating]) == 2
-    assert judges.surely_better([first, cheating, better]) == 3
+    assert judges.surely_better([first]) == 0
+    assert judges.surely_better([first, better]) == 1
+    assert judges.surely_better([first, better, cheating]) == 1
+    assert judges.surely_better([first, cheating, better]) == 2
