@@ -17,15 +17,14 @@ from safetensors.numpy import save
 
 from .version import __version__
 
-FORMAT = "1"
+FORMAT = "2"  # in "1", which is still read, the checksum was that of the arrays alone
 
 
 @contextmanager
 def atomic_path(path: str | os.PathLike):
     """Yield a temporary path beside ``path`` that replaces it when the block succeeds and vanishes when it fails."""
     path = Path(path)
-    if not path.parent.is_dir():
-        raise ValueError(f"the folder of {path} does not exist; create it first")
+    check_place(path)
     handle, name = tempfile.mkstemp(prefix=f".{path.stem}-", suffix=path.suffix, dir=path.parent)
     os.close(handle)
     try:
@@ -57,12 +56,13 @@ def _umask() -> int:
 def write_arrays(path: str | os.PathLike, kind: str, arrays: Mapping[str, np.ndarray], description: Mapping) -> None:
     """Write named arrays and a JSON description as one file of the given kind ("model", "checkpoint", ...)."""
     arrays = {name: np.array(array, order="C") for name, array in arrays.items()}
+    text = json.dumps(description)
     header = {
         "multigrade": __version__,
         "format": FORMAT,
         "kind": kind,
-        "description": json.dumps(description),
-        "digest": _digest(arrays),
+        "description": text,
+        "digest": _digest(arrays, text),
     }
     content = _with_sorted_header(save(arrays, metadata=header))
     with atomic_path(path) as temporary:
@@ -92,15 +92,15 @@ def read_arrays(path: str | os.PathLike, kind: str) -> tuple[dict[str, np.ndarra
     if header.get("kind") != kind or "description" not in header:
         found = f"a multigrade {header['kind']}" if "kind" in header else "some other file"
         raise ValueError(f"{path} is not a multigrade {kind}, but {found}")
-    if header.get("format") != FORMAT:
+    if header.get("format") not in ("1", FORMAT):
         raise ValueError(f"{path} has format {header.get('format')!r}; this version of multigrade reads {FORMAT!r}")
-    if header.get("digest") != _digest(arrays):
+    if header.get("digest") != _digest(arrays, header["description"] if header["format"] == FORMAT else ""):
         raise ValueError(f"{path} is damaged: its contents do not match its checksum")
     return arrays, json.loads(header["description"]), header.get("multigrade", "unknown")
 
 
-def _digest(arrays: Mapping[str, np.ndarray]) -> str:
-    digest = hashlib.sha256()
+def _digest(arrays: Mapping[str, np.ndarray], description: str) -> str:
+    digest = hashlib.sha256(description.encode())
     for name in sorted(arrays):
         array = np.ascontiguousarray(arrays[name])
         digest.update(f"{name} {array.dtype.str} {array.shape} ".encode())

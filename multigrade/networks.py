@@ -170,7 +170,7 @@ class Network:
 @jax.tree_util.register_static
 @dataclasses.dataclass(frozen=True)
 class MultiScaleNetwork:
-    """Sum over scales s of sub-networks N_s(s x), all with the description ``sub`` (MSDL, Section 6 of the paper)."""
+    """Sum over scales s of sub-networks N_s(s x), all with the description ``sub`` (MSDL, Section 7 of the paper)."""
 
     sub: Network
     scales: tuple[float, ...] = (1.0, 2.0, 4.0, 8.0)
@@ -203,11 +203,12 @@ class MultiScaleNetwork:
 
     def output(self, params, features: Array) -> Array:
         parts = jnp.split(features, len(self.scales), axis=-1)
-        return sum_arrays([self.sub.output(p, h) for p, h in zip(params, parts, strict=True)])
+        return tree_sum([self.sub.output(p, h) for p, h in zip(params, parts, strict=True)])
 
     def __call__(self, params, x: Array) -> Array:
-        return sum_arrays([self.sub(p, s * x) for p, s in zip(params, self.scales, strict=True)])
+        return tree_sum([self.sub(p, s * x) for p, s in zip(params, self.scales, strict=True)])
 
 
-def sum_arrays(arrays: list[Array]) -> Array:
-    return sum(arrays[1:], start=arrays[0])
+def tree_sum(trees: list) -> Any:
+    """The sum of arrays, or of pytrees of them, in order."""
+    return jax.tree.map(lambda *leaves: sum(leaves[1:], start=leaves[0]), *trees)

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from .networks import AnyNetwork
+from .networks import AnyNetwork, tree_sum
 
 # The gradient is summed over blocks of rows whose activations stay in the cache, two blocks at a time, which XLA runs
 # on two cores: on the paper's 128-wide networks a step takes half the time of one pass over all rows, and its memory
@@ -100,16 +100,12 @@ def over_blocks(function, data, rows_per_block: int | None):
         return function(jax.tree.map(lambda leaf: jax.lax.dynamic_slice_in_dim(leaf, start, size), data))
 
     def lanes(index):
-        return _tree_sum([block(index * stride + lane * rows_per_block, rows_per_block) for lane in range(BLOCK_LANES)])
+        return tree_sum([block(index * stride + lane * rows_per_block, rows_per_block) for lane in range(BLOCK_LANES)])
 
     parts = []
     if num_strides:
-        add = lambda index, total: _tree_sum([total, lanes(index)])  # noqa: E731
+        add = lambda index, total: tree_sum([total, lanes(index)])  # noqa: E731
         parts.append(jax.lax.fori_loop(1, num_strides, add, lanes(0)))
     tail = range(num_strides * stride, num_rows, rows_per_block)
     parts += [block(start, min(rows_per_block, num_rows - start)) for start in tail]
-    return _tree_sum(parts)
-
-
-def _tree_sum(trees: list):
-    return jax.tree.map(lambda *leaves: sum(leaves[1:], start=leaves[0]), *trees)
+    return tree_sum(parts)

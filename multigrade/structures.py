@@ -30,8 +30,8 @@ def graded(
     >>> [network.widths for network in graded(1, [(32,), (32, 16)], 1)]
     [(1, 32, 1), (32, 32, 16, 1)]
     """
-    if not hidden or not all(hidden):
-        raise ValueError(f"hidden must name at least one grade with at least one layer each; got {hidden!r}")
+    if not hidden or not all(isinstance(layers, Sequence) and layers for layers in hidden):
+        raise ValueError(f"hidden must name at least one grade with a tuple of one or more widths each; got {hidden!r}")
     names = (activation,) * len(hidden) if isinstance(activation, str) else tuple(activation)
     if len(names) != len(hidden):
         raise ValueError(f"activation must be one name or one per grade ({len(hidden)}); got {activation!r}")

@@ -10,6 +10,7 @@ PHI = {
     1: (6.0652933, 1.9772031, 3.9774444),
     2: (3.6096928, 0.6263458, 2.4702985, 5.618288, 3.7483382),
 }
+NUM_TRAINING = 1024
 
 
 class SyntheticData(NamedTuple):
@@ -32,6 +33,15 @@ def target(number: int, x: np.ndarray) -> np.ndarray:
 def setting(number: int, *, seed: int = 0) -> SyntheticData:
     """Training, validation and test data of setting 1 or 2, float32; ``seed`` draws the validation points."""
     uniform = np.random.default_rng(seed).uniform(size=1024)
-    points = (np.linspace(0, 1, 1024), uniform, np.linspace(0, 1, 10_000))
+    points = (np.linspace(0, 1, NUM_TRAINING), uniform, np.linspace(0, 1, 10_000))
     arrays = [a.astype(np.float32)[:, None] for x in points for a in (x, target(number, x))]
     return SyntheticData(*arrays)
+
+
+def training_points(number: int, num: int) -> tuple[np.ndarray, np.ndarray]:
+    """``num`` of the training points of setting 1 or 2, spread equally, and their targets."""
+    if not 1 <= num <= NUM_TRAINING:
+        raise ValueError(f"points must be between 1 and {NUM_TRAINING}, which a setting has; got {num}")
+    data = setting(number)
+    rows = np.round(np.linspace(0, NUM_TRAINING - 1, num)).astype(int)
+    return data.x_train[rows], data.y_train[rows]

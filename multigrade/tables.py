@@ -13,6 +13,7 @@ from .files import atomic_path, check_place
 class Table(NamedTuple):
     columns: tuple[str, ...]
     values: np.ndarray  # (rows, columns), finite float64
+    y_columns: tuple[str, ...] = ()  # those of the array y, in an NPZ file
 
 
 def read_table(path: str | os.PathLike) -> Table:
@@ -68,24 +69,39 @@ def _read_npz(path: Path) -> Table:
     if "X" not in arrays or arrays["X"].ndim != 2:
         raise ValueError(f"{path} must hold a two-dimensional array X; got {sorted(arrays)}")
     X = arrays["X"]
-    columns, parts = [f"x{i}" for i in range(X.shape[1])], [X]
+    columns, parts, y_columns = numbered("x", X.shape[1]), [X], ()
     if "y" in arrays:
         if arrays["y"].ndim not in (1, 2):
             raise ValueError(f"{path}: y must have one or two dimensions; got shape {arrays['y'].shape}")
         y = arrays["y"].reshape(len(arrays["y"]), -1)
         if len(y) != len(X):
             raise ValueError(f"{path}: X and y must have the same number of rows; got {len(X)} and {len(y)}")
-        columns += ["y"] if arrays["y"].ndim == 1 else [f"y{i}" for i in range(y.shape[1])]
+        y_columns = ("y",) if arrays["y"].ndim == 1 else numbered("y", y.shape[1])
         parts.append(y)
-    return Table(tuple(columns), np.hstack(parts))
+    return Table((*columns, *y_columns), np.hstack(parts), y_columns)
 
 
-def split_target(table: Table, target: str) -> tuple[Table, np.ndarray]:
-    """Inputs and targets; ``target`` names a column, or several separated by commas."""
+def numbered(letter: str, num: int) -> tuple[str, ...]:
+    """The names of an array's columns: x0, x1, ..."""
+    return tuple(f"{letter}{i}" for i in range(num))
+
+
+def target_columns(table: Table, target: str) -> list[str]:
+    """The columns that ``target`` names, separated by commas; y alone is all of the array y."""
     names = [name.strip() for name in target.split(",")]
+    if names == ["y"] and table.y_columns:
+        return list(table.y_columns)
     for name in names:
         if name not in table.columns:
             raise ValueError(f"there is no column {name!r}; the table has {', '.join(table.columns)}")
+    if len(set(names)) < len(names):
+        raise ValueError(f"target must name every column once; got {target!r}")
+    return names
+
+
+def split_target(table: Table, target: str) -> tuple[Table, np.ndarray]:
+    """Inputs and targets; see ``target_columns``."""
+    names = target_columns(table, target)
     chosen = [table.columns.index(name) for name in names]
     rest = [i for i in range(len(table.columns)) if i not in chosen]
     if not rest:

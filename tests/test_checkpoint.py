@@ -127,9 +127,10 @@ def test_a_truncated_checkpoint_is_refused(checkpoint, keep):
         fit(checkpoint)
 
 
-def test_a_changed_byte_is_noticed(checkpoint):
+@pytest.mark.parametrize("place", [lambda content: len(content) - 5, lambda content: content.index(b"relu")])
+def test_a_changed_byte_is_noticed(checkpoint, place):
     content = bytearray(checkpoint.read_bytes())
-    content[-5] ^= 1
+    content[place(content)] ^= 1
     checkpoint.write_bytes(content)
     with pytest.raises(ValueError, match="do not match its checksum"):
         fit(checkpoint)
@@ -142,6 +143,8 @@ def test_other_settings_other_data_and_other_versions_are_refused(checkpoint):
         fit_grades(
             STRUCTURE, DATA.x_train[1::16], DATA.y_train[::16], num_steps=30, record_every=10, checkpoint=checkpoint
         )
+    with pytest.raises(ValueError, match=r"other settings \(precision differ\)"), jax.enable_x64(True):
+        fit(checkpoint)
     arrays, header, _ = read_arrays(checkpoint, "checkpoint")
     write_arrays(checkpoint, "checkpoint", arrays, {**header, "jax": "0.0.1"})
     with pytest.raises(ValueError, match=r"with jax 0\.0\.1"):
@@ -150,6 +153,21 @@ def test_other_settings_other_data_and_other_versions_are_refused(checkpoint):
 
 def _power(exponent, step):
     return 0.1 / (step + 1) ** exponent
+
+
+class Constant:
+    def __init__(self, value):
+        self.value = value
+
+    def __call__(self, step):
+        return self.value
+
+    rate = __call__
+
+
+def reading(**module):
+    """A schedule that names a number of its module."""
+    return eval("lambda step: (lambda: RATE)()", module)
 
 
 def _recursive(rate):
@@ -177,6 +195,9 @@ def _recursive(rate):
         (lambda: _recursive(0.1), lambda: _recursive(0.2)),
         (lambda: SpectrumObserver(50, rules=(lambda s: "no",)), lambda: SpectrumObserver(50, num=3)),
         (lambda: jnp.arange(3), lambda: jnp.arange(3) + 1),
+        (lambda: Constant(0.1), lambda: Constant(0.2)),
+        (lambda: Constant(0.1).rate, lambda: Constant(0.2).rate),
+        (lambda: reading(RATE=0.1), lambda: reading(RATE=0.2)),
     ],
 )
 def test_equal_settings_are_described_alike_and_others_are_not(one, other):
@@ -187,10 +208,11 @@ def test_equal_settings_are_described_alike_and_others_are_not(one, other):
 
 def test_other_closures_and_other_observers_are_refused(tmp_path):
     path = tmp_path / "fit.checkpoint"
-    fit(path, optimiser=optax.adam(0.01), observers=[SpectrumObserver(10, 2)])
-    fit(path, optimiser=optax.adam(0.01), observers=[SpectrumObserver(10, 2)])
+    options = {"optimiser": optax.adam(1.0), "learning_rate": 0.01}
+    fit(path, **options, observers=[SpectrumObserver(10, 2)])
+    fit(path, **options, observers=[SpectrumObserver(10, 2)])
     with pytest.raises(ValueError, match=r"other settings \(observers, optimiser differ\)"):
-        fit(path, optimiser=optax.adam(0.3), observers=[SpectrumObserver(10, 3)])
+        fit(path, **{**options, "optimiser": optax.adam(1.0, b1=0.8)}, observers=[SpectrumObserver(10, 3)])
 
 
 @jax.tree_util.register_static

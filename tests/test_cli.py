@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 
 import numpy as np
 import pytest
@@ -36,6 +37,18 @@ def attempt(monkeypatch, capsys):
 
     yield call
     signal.signal(signal.SIGINT, handler)
+
+
+@pytest.fixture
+def call(attempt, capsys):
+    """What is done, in this process: standard output."""
+
+    def call(*arguments, cwd):
+        result = attempt(*arguments, cwd=cwd)
+        assert result.returncode == 0, result.stderr
+        return result.stdout
+
+    return call
 
 
 @pytest.fixture
@@ -121,7 +134,8 @@ def test_a_bad_table_gets_one_line_and_leaves_no_file(tmp_path, attempt, name):
         (["fit", "data.csv", "--layers", "0"], "--layers must be at least 1"),
         (["fit", "data.csv", "--width", "2000000", "--quiet"], "not enough memory"),
         (["fit", "data.csv", "--learning-rate", "-1"], "learning_rate"),
-        (["fit", "data.csv", "--solver", "sgd"], "solver"),
+        (["fit", "data.csv", "--solver", "convex"], "--solver must be one of gd, momentum, adam, muon, lbfgs"),
+        (["fit", "data.csv", "--target", "y,y"], "target must name every column once; got 'y,y'"),
         (["fit", "data.csv", "--method", "x"], "--method must be one of"),
         (["fit", "data.csv", "--model", "nowhere/m.safetensors"], "does not exist"),
         (["fit", "data.csv", "--model", "m.pkl"], "must end in .safetensors"),
@@ -158,6 +172,49 @@ def test_wrong_columns_are_named(table):
     assert_one_line(result)
     assert "lacks the column 'b'" in result.stderr
     assert list(load_estimator(table / "m.safetensors").feature_names_in_) == ["a", "b"]  # as if fitted to a data frame
+
+
+SMALL = "--steps 20 --grades 1 --width 8 --layers 1 --solver adam -q --model m.safetensors".split()
+
+
+@pytest.mark.parametrize(("target", "names"), [("x0", ["x0"]), ("y", ["y0", "y1"]), ("y1", ["y1"])])
+def test_predict_reads_the_columns_that_fit_read(tmp_path, call, target, names):
+    generator = np.random.default_rng(0)
+    inputs, outputs = generator.normal(size=(30, 3)), generator.normal(size=(30, 2))
+    np.savez(tmp_path / "data.npz", X=inputs, y=outputs)
+    call("fit", "data.npz", "--target", target, *SMALL, cwd=tmp_path)
+    call("predict", "m.safetensors", "data.npz", "-o", "out.csv", "-q", cwd=tmp_path)
+    table = dict(zip(["x0", "x1", "x2", "y0", "y1"], np.hstack([inputs, outputs]).T, strict=True))
+    rest = np.stack([column for name, column in table.items() if name not in names], axis=1)
+    estimator = load_estimator(tmp_path / "m.safetensors")
+    estimator.__dict__.pop("feature_names_in_", None)
+    predicted = np.loadtxt(tmp_path / "out.csv", skiprows=1, delimiter=",")
+    np.testing.assert_allclose(predicted, estimator.predict(rest), rtol=1e-12)
+    assert (tmp_path / "out.csv").read_text().splitlines()[0] == ",".join(names)
+
+
+def test_a_model_of_arrays_says_which_columns_it_expects(table, attempt, call):
+    call("fit", "data.npz", *SMALL, cwd=table)
+    result = attempt("predict", "m.safetensors", "data.csv", "-o", "out.csv", cwd=table)
+    assert_one_line(result)
+    assert "lacks the column 'x0' that the model was fitted on: fitted on arrays, it expects" in result.stderr
+
+
+def test_one_row_has_no_score_and_no_warning(tmp_path, call):
+    (tmp_path / "one.csv").write_text("a,b,y\n1,2,3\n")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        assert " - " in call("fit", "one.csv", *[o for o in SMALL if o != "-q"], cwd=tmp_path)
+    assert not [w for w in caught if "R^2" in str(w.message)]
+
+
+@pytest.mark.parametrize("method", ["mgdl", "sgdl", "msdl"])
+def test_what_is_not_given_is_the_estimators_own(method):
+    from multigrade.commands.table import _estimator
+
+    estimator = _estimator(method, None, None, n_grades=None, max_iter=None)
+    assert estimator.get_params() == type(estimator)().get_params()
+    assert _estimator(method, 5, 2).hidden_layer_sizes == (5, 5)
 
 
 def test_predictions_keep_their_digits(tmp_path):

@@ -11,6 +11,7 @@ from scipy.optimize import nnls
 from multigrade import convex
 from multigrade.convex import cones, gated
 from multigrade.convex.arrangements import row_space
+from multigrade.convex.network import evaluate
 from multigrade.convex.program import reduced as reduced_features
 from multigrade.synthetic import setting
 
@@ -361,6 +362,26 @@ def test_gated_point_is_feasible_and_keeps_the_fit(solved):
     split = gated.cone_decomposition(program, gates)
     np.testing.assert_allclose(split[:, 0] - split[:, 1], gates, atol=1e-9)
     assert convex.cone_violation(program, split) < 1e-9
+
+
+def test_gates_without_a_cone_to_split_them_in_are_named():
+    x = np.linspace(-1, 1, 6)[:, None]
+    patterns = np.array([[1, 0, 1, 0, 1, 0], [1, 1, 1, 0, 0, 0]], bool)  # no neuron has the first
+    program = convex.convex_program(x, np.sin(3 * x), regularisation=0.01, patterns=patterns)
+    solution = convex.solve_gated(program)
+    assert convex.cone_violation(program, solution.weights) > 1e-3
+    assert solution.certificate.outcome is convex.Outcome.OUTSIDE
+    possible = convex.convex_program(x, np.sin(3 * x), regularisation=0.01, patterns=patterns[1:])
+    assert convex.solve_gated(possible).certificate.outcome is convex.Outcome.RELAXED
+
+
+def test_neurons_of_a_small_output_are_not_the_noise_of_a_large_one():
+    x = np.linspace(0, 1, 12)[:, None]
+    y = np.column_stack([1e6 * np.sin(6 * x), 1e-4 * np.cos(5 * x)])
+    solution = convex.solve_newton(convex.convex_program(x, y, regularisation=1e-7))
+    _, params = convex.to_network(solution)
+    expected = convex.predict(solution.program, solution.weights)
+    np.testing.assert_allclose(evaluate(params, x)[:, 1], expected[:, 1], atol=1e-9)
 
 
 def test_column_generation_reaches_the_optimum_over_all_patterns(solved):

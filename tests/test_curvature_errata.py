@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 from multigrade.curvature import dense_hessian
-from multigrade.curvature.products import double_precision
 from multigrade.networks import Layer
 
 WIDTH, ROWS, COLUMNS, BETA = 6, 4, 3, 0.7
@@ -204,7 +203,7 @@ def test_kronecker_product_of_a_column_and_a_row_is_their_outer_product():
 
 
 def test_beta_is_missing_from_the_gradient_in_w1():
-    with double_precision():
+    with jax.enable_x64(True):
         gradient = np.asarray(jax.grad(denoising_loss)(PARAMS)[0].weight).T.ravel()
     plain, differences = 0, 0
     for (s, t), q in SAMPLES.items():

@@ -54,6 +54,12 @@ def test_a_spectrum_at_rate_0_is_that_of_the_identity():
     assert np.all(seen["smallest"][1:, 0] < 1)
 
 
+@pytest.mark.parametrize("observer", [SpectrumObserver(20), SafeRate(20)])
+def test_a_rate_that_is_not_known_is_asked_for(observer):
+    with pytest.raises(ValueError, match=r"give optax\.sgd\(1\.0\) and learning_rate=0\.05"):
+        fit_grades(STRUCTURE, X, Y, num_steps=20, record_every=20, optimiser=optax.sgd(0.05), observers=[observer])
+
+
 def test_edge_of_stability_ignores_eigenvalues_that_were_not_found():
     spectrum = iteration_spectrum(lambda w: (w**2).sum(), np.ones(3), 0.1, 1)
     rule = edge_of_stability(-0.95)

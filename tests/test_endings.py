@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from multigrade import LeastSquares, NoImprovement, Outcome, Plateau, Rows
+from multigrade import LeastSquares, NoImprovement, Observation, Outcome, Plateau, Rows
 from multigrade.training import grades, loop
 
 from .small_fits import SMALL, Steps, X, Y, assert_same, fit
@@ -56,6 +56,56 @@ def test_best_parameters_are_kept():
     grade = result.model.grades[0]
     loss = LeastSquares(grade.network)(grade.params, (), Rows(jnp.asarray(X), jnp.asarray(Y)))[0]
     assert float(loss) == pytest.approx(record.train_loss.min(), rel=1e-5)
+
+
+class Enough:
+    """Ends a grade at the step ``every``."""
+
+    name = "enough"
+
+    def __init__(self, every):
+        self.every = every
+
+    def observe(self, snapshot, carry):
+        return Observation(stop="enough") if snapshot.step == self.every else None
+
+
+@pytest.mark.parametrize("keep", ["last", "best"])
+@pytest.mark.parametrize("end", [{"observers": [Enough(20)]}, {"num_steps": 10**8, "time_limit": 0.01}])
+def test_a_run_cut_off_between_records_returns_parameters_that_are_recorded(keep, end):
+    result = fit(SMALL[:1], **{"record_every": 20, "keep": keep, **end})
+    (record,), (grade,) = result.records, result.model.grades
+    assert record.outcome in (Outcome.OBSERVER, Outcome.TIME_LIMIT)
+    assert record.steps[-1] == record.num_steps > 0
+    assert len(set(record.steps)) == len(record.steps)
+    loss = LeastSquares(grade.network)(grade.params, (), Rows(jnp.asarray(X), jnp.asarray(Y)))[0]
+    expected = record.train_loss.min() if keep == "best" else record.train_loss[-1]
+    assert float(loss) == pytest.approx(expected, rel=1e-5)
+    assert record.train_loss[-1] < record.train_loss[0]
+
+
+def test_a_run_that_has_diverged_where_it_is_cut_off_says_so():
+    whole = fit(SMALL[:1], learning_rate=100.0)
+    first_bad = whole.records[0].num_steps + 1
+    cut = fit(SMALL[:1], learning_rate=100.0, record_every=first_bad, observers=[Enough(first_bad)])
+    assert (cut.outcome, cut.records[0].sentence) == (Outcome.DIVERGED, whole.records[0].sentence)
+    assert_same(cut.model, whole.model)
+
+
+def test_a_loss_that_is_not_finite_at_first_is_not_blamed_on_the_rate():
+    result = fit(SMALL[:1], y=1e30 * Y)
+    assert (result.outcome, result.records[0].num_steps) == (Outcome.DIVERGED, 0)
+    assert result.records[0].sentence == "the loss was not finite before the first step; scale inputs and targets"
+
+
+def test_the_first_grade_that_does_not_lower_the_validation_loss_is_left_out(tmp_path):
+    rates = (0.05, 1e-9, 0.05)  # the second grade stays at its initial weights
+    options = {"learning_rate": rates, "while_better": True, "checkpoint": tmp_path / "c", "validation": (X, Y)}
+    one = fit(SMALL[:1], validation=(X, Y))
+    for _ in range(2):  # the second time from the checkpoint, which has the grade that is left out
+        result = fit(**options)
+        assert_same(result.model, one.model)
+        assert list(result.records) == list(one.records)
 
 
 class Clock:

@@ -15,6 +15,7 @@ from sklearn.model_selection import GridSearchCV, train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.utils.validation import check_is_fitted
 
 from multigrade import MultiGradeRegressor, MultiScaleRegressor, SingleGradeRegressor, load_estimator
 from multigrade.networks import Network
@@ -71,10 +72,13 @@ def test_loss_curve_ends_at_the_error_of_the_prediction():
 
 def test_training_curve_has_the_penalty_and_validation_curve_has_not():
     alpha = 0.1
-    regressor = SingleGradeRegressor(**ADAM, alpha=alpha).fit(X, Y)
-    square = sum(float(jnp.sum(layer.weight**2)) for layer in regressor.model_.grades[0].params)
-    expected = 0.5 * np.mean((Y - regressor.predict(X)) ** 2) / np.var(Y) + 0.5 * alpha * square
-    assert regressor.loss_curve_[-1] == pytest.approx(expected, rel=1e-3)
+    regressor = MultiGradeRegressor(2, **ADAM, alpha=alpha).fit(X, Y)
+    for grade, record, stage in zip(
+        regressor.model_.grades, regressor.records_, regressor.staged_predict(X), strict=True
+    ):
+        square = grade.scale**2 * sum(float(jnp.sum(layer.weight**2)) for layer in grade.params)
+        expected = 0.5 * np.mean((Y - stage) ** 2) / np.var(Y) + 0.5 * alpha * square
+        assert record.train_loss[-1] == pytest.approx(float(expected), rel=1e-3)
     stopping = SingleGradeRegressor(**ADAM, alpha=alpha, early_stopping=True).fit(X, Y)
     _, x, _, y = train_test_split(X, Y, test_size=0.1, random_state=stopping._seed)
     expected = 0.5 * np.mean((y - stopping.predict(x)) ** 2) / stopping.y_scale_[0] ** 2
@@ -85,6 +89,9 @@ def test_warm_start_adds_grades_and_equals_fitting_at_once():
     at_once = MultiGradeRegressor(3, **SMALL).fit(X, Y)
     grown = MultiGradeRegressor(1, **SMALL, warm_start=True).fit(X, Y).set_params(n_grades=3).fit(X, Y)
     np.testing.assert_array_equal(at_once.predict(X), grown.predict(X))
+    with pytest.warns(UserWarning, match="without a larger n_grades adds no grade") as caught:
+        np.testing.assert_array_equal(grown.fit(X, -Y).predict(X), at_once.predict(X))
+    assert caught[0].filename == __file__
     with pytest.raises(ValueError, match="n_grades must be at least the number already fitted"):
         grown.set_params(n_grades=2).fit(X, Y)
 
@@ -173,8 +180,9 @@ def test_a_fit_that_fails_leaves_nothing_that_predicts():
     model = MultiGradeRegressor(2, **ADAM).fit(X, Y)
     with pytest.raises(KeyboardInterrupt):
         model.fit(50 * X, Y, observers=[Looking(None, fails_in=1)])
-    with pytest.raises(NotFittedError):
-        model.predict(X)
+    for raises in (check_is_fitted, lambda model: model.predict(X)):
+        with pytest.raises(NotFittedError):
+            raises(model)
 
 
 @pytest.mark.parametrize("solver", ["adam", "convex"])
@@ -214,10 +222,25 @@ def test_early_stopping_keeps_a_validation_curve_and_can_end_early():
     assert regressor.n_iter_ < 4000
 
 
+def test_held_out_rows_decide_on_grades():
+    noise = np.random.default_rng(0).normal(size=len(Y))
+    regressor = MultiGradeRegressor(4, **{**ADAM, "max_iter": 100}, alpha=0.0, early_stopping=True).fit(X, noise)
+    lowest = [record.validation_loss.min() for record in regressor.records_]
+    assert all(np.diff(lowest) < 0)
+    assert regressor.n_grades_ == len(lowest) < 4
+    kept = clone(regressor).set_params(n_grades=regressor.n_grades_).fit(X, noise)
+    np.testing.assert_array_equal(kept.predict(X), regressor.predict(X))
+
+
+def test_a_loss_beyond_single_precision_is_not_blamed_on_the_rate():
+    with pytest.warns(ConvergenceWarning, match="before the first step; scale inputs and targets$"):
+        SingleGradeRegressor(**ADAM, standardize=False).fit(X, 1e30 * Y)
+
+
 def test_an_observer_may_have_any_period():
     looking = Looking(50)
     parameters = {**ADAM, "max_iter": 300}  # recorded every 3 steps by itself
-    observed = SingleGradeRegressor(**parameters).fit(X, Y, observers=[looking])
+    observed = SingleGradeRegressor(**parameters).fit(X, Y, observers=(o for o in [looking]))
     assert looking.steps == list(range(0, 301, 50))
     np.testing.assert_array_equal(observed.predict(X), SingleGradeRegressor(**parameters).fit(X, Y).predict(X))
 
@@ -246,7 +269,7 @@ def test_saved_estimator_predicts_the_same_bits(estimator, tmp_path):
     again = load_estimator(tmp_path / "e.safetensors")
     np.testing.assert_array_equal(fitted.predict(X), again.predict(X))
     np.testing.assert_array_equal(fitted.loss_curve_, again.loss_curve_)
-    assert again.get_params().keys() == fitted.get_params().keys()
+    assert again.get_params() == fitted.get_params()
 
 
 @pytest.mark.parametrize(

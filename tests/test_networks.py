@@ -139,6 +139,7 @@ def test_saved_model_predicts_the_same_bits(tmp_path):
         (lambda: Network((3, 1), bias_std=-1.0), "bias_std must be at least 0; got -1.0"),
         (lambda: MultiScaleNetwork(Network((1, 1)), ()), "scales must be one or more finite numbers"),
         (lambda: structures.graded(1, [], 1), "hidden must name at least one grade"),
+        (lambda: structures.graded(1, [32, 32], 1), "a tuple of one or more widths each; got [32, 32]"),
         (lambda: structures.graded(1, [(3,)], 1, activation=["relu", "relu"]), "one per grade (1)"),
     ],
 )

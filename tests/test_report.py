@@ -74,6 +74,32 @@ def test_a_page_takes_jobs_from_outside_the_catalogue():
     assert "mine" in page.build(Gatherer().take([own]), title="own")
 
 
+@pytest.mark.parametrize(
+    ("settings", "metrics"),
+    [
+        ({"learning_rate": "auto", "noise": "poisson"}, {}),
+        ({"method": 2, "task": "denoise"}, {}),
+        ({"method": 2}, {"grades_test_psnr": 3, "snapshots": 1, "test_psnr": "high"}),
+    ],
+)
+def test_jobs_of_others_are_shown_whatever_their_settings_are(settings, metrics, tmp_path):
+    pictures = dict.fromkeys(("input", "result", "grade 1", "step 9"), np.zeros((4, 4)))
+    Store(tmp_path).save(Job("mine", "fit", settings), Result(metrics, (worlds.record(100),), {}, pictures), {})
+    for command in ("runs", "report", "claims"):
+        output = ["-o", str(tmp_path / "report.html")] if command == "report" else []
+        result = CliRunner().invoke(cli.app, [command, str(tmp_path), *output], catch_exceptions=False)
+        assert result.exit_code == 0
+
+
+def test_a_page_that_cannot_be_made_stops_no_job(tmp_path, capsys):
+    arrays = {"stages": np.zeros((1, 3))}  # without the x that they belong to
+    Store(tmp_path).save(Job("mine", "fit", {"a": 1}), Result({}, (worlds.record(100),), arrays), {})
+    with LivePage(Silent(), Store(tmp_path), tmp_path / "page.html", num_jobs=1):
+        pass
+    told = f"the report {tmp_path / 'page.html'} could not be written: KeyError: 'x'\n"
+    assert capsys.readouterr().err == told
+
+
 def test_every_figure_of_the_paper_is_there_in_its_order():
     drawn = figures.figures(Gatherer().take(worlds.world(True)).cells)
     assert [figure.name for figure in drawn] == [f"Figure {number}" for number in range(1, 29)]

@@ -10,7 +10,7 @@ import pytest
 from multigrade.imaging import images
 from multigrade.lab import catalogue
 from multigrade.lab.job import Saved
-from multigrade.report import provenance, tables
+from multigrade.report import provenance, reconstructions, tables
 from multigrade.report.gather import Gatherer
 from tests.lab import worlds
 
@@ -39,6 +39,22 @@ def test_quick_runs_are_not_held_against_the_paper_and_recipes_have_their_own_co
     assert [group.name for group in table.groups[:3]] == ["paper", "paper recipe", "quick"]
     for _, entries in table.rows:
         assert [entry.sign for entry in entries[4:6]] == ["", ""]
+
+
+def test_numbers_on_different_noise_are_not_rivals():
+    drawn, other = imagined(True, names=["table2"]), imagined(True, names=["table2"], overrides={"noise_seed": "7"})
+    mixed = [cell for cell in drawn if cell.saved.job.kind != "baseline"]
+    mixed += [cell for cell in other if cell.saved.job.kind == "baseline"]
+    table = tables.tables(mixed)[1]
+    assert [(group.name, group.note) for group in table.groups[2:]] == [("simple methods", "noise seed 7")]
+    for _, (*_, sgdl, mgdl, degraded, simple) in table.rows:  # the best of each draw
+        assert (sgdl.is_best, mgdl.is_best) == (False, True)
+        assert (degraded.value > simple.value) is degraded.is_best is not simple.is_best
+    for runs, baselines, shown in ((drawn, drawn, True), (drawn, other, False), (other, other, True)):
+        cells = [cell for cell in runs if cell.saved.job.kind != "baseline"]
+        cells += [cell for cell in baselines if cell.saved.job.kind == "baseline"]
+        (block,) = reconstructions.reconstruction(cells, "denoise", "butterfly", noise=10)
+        assert ("baseline" in [cell.saved.job.kind for cell in block.cells]) is shown
 
 
 def test_a_number_is_of_one_picture_the_papers_where_it_was_run():

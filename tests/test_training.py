@@ -221,6 +221,20 @@ def test_observers_are_called_when_due_and_can_stop_and_steer():
     assert (second.outcome, second.sentence, second.num_steps) == (Outcome.OBSERVER, "seen enough", 40)
 
 
+def test_the_rate_of_a_transformation_is_known_where_it_is_given():
+    seen = []
+
+    class Rate:
+        name, every = "rate", None
+
+        def observe(self, snapshot, carry):
+            seen.append(snapshot.learning_rate)
+
+    for optimiser, rate in ((optax.sgd(1.0), 0.05), (optax.sgd(0.05), None)):
+        fit(SMALL[:1], num_steps=1, optimiser=optimiser, learning_rate=rate, observers=(r for r in [Rate()]))
+    np.testing.assert_allclose(seen, [0.05] * (len(seen) // 2) + [np.nan] * (len(seen) // 2))
+
+
 def test_counts_may_be_numpy_integers():
     plain = fit(num_steps=20)
     assert_same(plain.model, fit(num_steps=np.int64(20)).model)
@@ -237,6 +251,13 @@ def test_records_are_equal_if_all_but_the_seconds_is():
     assert one != "record"
 
 
+class Work:
+    name, every = "work", None
+
+    def observe(self, snapshot, carry):
+        raise AssertionError("a grade was begun")
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -247,7 +268,7 @@ def test_records_are_equal_if_all_but_the_seconds_is():
         ({"num_steps": 0}, "num_steps must be at least 1; got 0"),
         ({"num_steps": (1, 2, 0)}, "num_steps must be at least 1; got (1, 2, 0)"),
         ({"learning_rate": (0.1, 0.1, -1.0)}, "learning_rate must be a positive number or a schedule; got -1.0"),
-        ({"learning_rate": [0.1, 0.1, 0.1]}, "learning_rate must be a positive number or a schedule; got [0.1"),
+        ({"learning_rate": [0.1, 0.1]}, "learning_rate must be a tuple where it is one per grade; got the list [0.1"),
         ({"num_steps": (1, 2)}, "one per grade (3)"),
         ({"num_steps": 1e2}, "num_steps must be one integer or one per grade (3); got 100.0"),
         ({"num_steps": (1, 2, 3.5)}, "num_steps must be one integer or one per grade (3); got (1, 2, 3.5)"),
@@ -263,10 +284,17 @@ def test_records_are_equal_if_all_but_the_seconds_is():
         ({"metrics": {"train_loss": jnp.mean}}, "metrics must not be called step, train_loss or validation_loss; got"),
         ({"x": X[:, 0]}, "inputs must have shape (rows, 1)"),
         ({"x": X * np.nan}, "inputs must be finite"),
+        ({"y": np.full((len(Y), 1), 1e39)}, "targets must be finite in float32; got NaN, infinity or a number above"),
+        ({"decay": -1.0}, "decay must be a finite number of at least 0; got -1.0"),
+        ({"validation": (X,)}, "validation must be (inputs, targets) or (inputs, targets, weights); got 1 members"),
+        ({"validation": (X, Y, None, 3)}, "validation must be (inputs, targets) or (inputs, targets, weights); got 4"),
+        ({"while_better": True}, "while_better must be False without validation"),
+        ({"checkpoint": "nowhere/fit", "observers": [Work()]}, "the folder of nowhere/fit does not exist"),
         ({"y": Y[:-1]}, "same, positive number of rows"),
         ({"sample_weight": -np.ones(len(X))}, "sample_weight must hold"),
         ({"sample_weight": np.full(len(X), np.inf)}, "sample_weight must hold"),
-        ({"record_every": 0}, "record_every must be at least 1"),
+        ({"record_every": 0}, "record_every must be an integer of at least 1; got 0"),
+        ({"record_every": 2.5}, "record_every must be an integer of at least 1; got 2.5"),
         ({"keep": "first"}, "keep must be 'last' or 'best'"),
         ({"time_limit": 0}, "time_limit must be"),
         ({"model": MultiGrade(fit(SMALL[1:2], x=np.zeros((2, 16)), y=np.zeros((2, 1))).model.grades)}, "first grades"),

@@ -22,13 +22,16 @@ def claims(
     """The ledger: every claim of the paper, whether it holds, by which numbers, and what simple methods reach."""
     if status is not None and status not in STYLES:
         raise ValueError(f"--status must be one of {', '.join(STYLES)}; got {status!r}")
-    from ..lab.claims import verdicts
+    from ..lab.claims import left_out, verdicts
+    from ..lab.images import OWN_STORE
     from ..lab.store import Store
 
     results = Store(store, create=False)
     found = verdicts(saved := list(results.all()))
     if unusable := len(results.keys()) - len(saved):
         print(f"{unusable} results are not usable; see multigrade runs {store} --damaged", file=sys.stderr)
+    if unused := left_out(saved):
+        print(f"{len(unused)} {OWN_STORE}", file=sys.stderr)
     chosen = [v for v in found if v.claim.id.startswith(item or "") and status in (None, str(v.status))]
     if not chosen and item is not None and not any(v.claim.id.startswith(item) for v in found):
         names = ", ".join(dict.fromkeys(v.claim.id.partition("/")[0] for v in found))

@@ -69,7 +69,9 @@ def reproduce(
             "--jobs goes neither with --executor inline, which runs one at a time, nor with a Ray cluster that is "
             "there already (--ray-address or RAY_ADDRESS)"
         )
-    experiment = executors.Experiment(_experiment(), images and images.absolute(), threads)
+    from ..lab import experiments
+
+    experiment = executors.Experiment(experiments.run, images and images.absolute(), threads)
     _run(expanded, store, experiment, executor, jobs, quiet, report, options)
 
 
@@ -85,12 +87,6 @@ def _overrides(settings: list[str]) -> dict[str, str]:
     return pairs
 
 
-def _experiment():
-    from ..lab import experiments
-
-    return experiments.run
-
-
 def _show(names, recipe: str, expanded, workers: int) -> None:
     from rich.console import Console
     from rich.table import Table
@@ -99,7 +95,9 @@ def _show(names, recipe: str, expanded, workers: int) -> None:
     from ..lab.progress import duration
 
     speed = costs.calibrate()
-    table = Table("item", "what", "where", "jobs", "time", title=f"recipe {recipe}, {workers} jobs at a time")
+    table = Table(
+        "item", "what", "where", "jobs", "time", title=f"recipe {recipe}, {workers} job{'s' * (workers > 1)} at a time"
+    )
     for name in names:
         item = catalogue.named(name)
         jobs = [job for job in expanded if catalogue.is_of(item, job)]
@@ -152,7 +150,8 @@ def _with_report(progress, results, num_jobs: int, told: Path | None):
 
 
 def _print_ledger(results, store: Path) -> None:
-    from ..lab.claims import verdicts
+    from ..lab.claims import left_out, verdicts
+    from ..lab.images import OWN_STORE
 
     saved = list(results.all())
     counts = Counter(str(verdict.status) for verdict in verdicts(saved))
@@ -160,3 +159,5 @@ def _print_ledger(results, store: Path) -> None:
     print(f"claims of the paper: {found}; see multigrade claims {store}")
     if unusable := len(results.keys()) - len(saved):
         print(f"{unusable} results are not usable; see multigrade runs {store} --damaged")
+    if unused := left_out(saved):
+        print(f"{len(unused)} {OWN_STORE}")

@@ -1,5 +1,6 @@
 """``multigrade runs``: what a store holds; filter it, remove from it."""
 
+import math
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -26,15 +27,17 @@ def runs(
 
     results = Store(store, create=False)
     asked = None if item is None else catalogue.named(item)
-    wanted = [_pair(text) for text in where or []] + ([] if method is None else [("method", method)])
+    pairs = [_pair(text) for text in where or []]
+    wanted = pairs + ([] if method is None else [("method", method)])
     has_filter = item is not None or bool(wanted)
     if damaged and has_filter:
         raise ValueError("--damaged goes with no filter: what is in a damaged result is not known")
-    saved = [
-        s
-        for s in ([] if damaged else results.all())
-        if _matches(s.job, wanted) and (asked is None or catalogue.is_of(asked, s.job))
-    ]
+    saved, known = [], set()
+    for each in [] if damaged else results.all():
+        known.update(each.job.settings)
+        if _matches(each.job, wanted) and (asked is None or catalogue.is_of(asked, each.job)):
+            saved.append(each)
+    _check_names(pairs, known)
     broken = {} if has_filter else results.damaged()
     _print(saved, broken)
     keys = [*(s.job.key for s in saved), *broken]
@@ -52,12 +55,24 @@ def _pair(text: str) -> tuple[str, str]:
     return name, value
 
 
+def _check_names(pairs: list[tuple[str, str]], known: set[str]) -> None:
+    for name, _ in pairs:
+        if known and name not in known:
+            raise ValueError(f"--where must name a setting of a result: {', '.join(sorted(known))}; got {name!r}")
+
+
 def _matches(job, wanted: list[tuple[str, str]]) -> bool:
-    return all(name in job.settings and _text(job.settings[name]) == value for name, value in wanted)
+    return all(name in job.settings and _is(job.settings[name], text) for name, text in wanted)
 
 
-def _text(value) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
+def _is(value, text: str) -> bool:
+    """Numbers are compared as numbers: 5e-05 is 0.00005, and three times 0.01 is 0.03."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return str(value) == text
+    try:
+        return math.isclose(value, float(text), rel_tol=1e-9)
+    except ValueError:
+        return False
 
 
 def _print(saved, broken: dict[str, str]) -> None:

@@ -19,14 +19,21 @@ def fit(
     model: Annotated[Path, typer.Option(help="Where to write the fitted model.")] = Path("model.safetensors"),
     method: Annotated[str, typer.Option(help="mgdl, sgdl or msdl.", autocompletion=lambda: METHODS)] = "mgdl",
     grades: Annotated[int | None, typer.Option(help="Number of grades (mgdl); 3 if not given.")] = None,
-    width: Annotated[int, typer.Option(help="Neurons per hidden layer.")] = 64,
-    layers: Annotated[int, typer.Option(help="Hidden layers per grade (mgdl), or in all.")] = 2,
-    steps: Annotated[int, typer.Option(help="Steps per grade.")] = 300,
+    width: Annotated[
+        int | None, typer.Option(help="Neurons per hidden layer; 64, or 32 for each scale of msdl, if not given.")
+    ] = None,
+    layers: Annotated[
+        int | None, typer.Option(help="Hidden layers: 2 per grade of mgdl, 6 for sgdl, 3 for msdl if not given.")
+    ] = None,
+    steps: Annotated[int | None, typer.Option(help="Steps: 300 per grade of mgdl, 900 otherwise if not given.")] = None,
     solver: Annotated[
         str, typer.Option(help="gd, momentum, adam, muon or lbfgs.", autocompletion=lambda: SOLVERS)
     ] = "muon",
     learning_rate: Annotated[float | None, typer.Option(help="Peak rate; the solver's default if not given.")] = None,
-    early_stopping: Annotated[bool, typer.Option(help="Hold out a tenth of the rows and stop on them.")] = False,
+    early_stopping: Annotated[
+        bool,
+        typer.Option(help="Hold out a tenth of the rows; stop on them, and keep only grades that improve on them."),
+    ] = False,
     seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
     tensorboard: TensorBoard = None,
     quiet: Quiet = False,
@@ -35,18 +42,20 @@ def fit(
 
     An interrupted fit continues where it was when the same command is run again.
     """
-    from ..tables import check_output, read_table, split_target
+    from ..tables import check_output, numbered, read_table, split_target, target_columns
 
     check_output(model, (".safetensors",))
     if grades is not None and method != "mgdl":
         raise ValueError(f"--grades belongs to --method mgdl; got --method {method}")
-    grades = 3 if grades is None else grades
+    if solver not in SOLVERS:
+        raise ValueError(f"--solver must be one of {', '.join(SOLVERS)}; got {solver!r}")
     for name, value in {"--grades": grades, "--width": width, "--layers": layers, "--steps": steps}.items():
-        if value < 1:
+        if value is not None and value < 1:
             raise ValueError(f"{name} must be at least 1; got {value}")
-    inputs, targets = split_target(read_table(data), target)
+    table = read_table(data)
+    inputs, targets = split_target(table, target)
     estimator = _estimator(
-        method, grades, (width,) * layers, max_iter=steps, solver=solver, learning_rate=learning_rate,
+        method, width, layers, n_grades=grades, max_iter=steps, solver=solver, learning_rate=learning_rate,
         early_stopping=early_stopping, random_state=seed,
     )  # fmt: skip
     checkpoint = model.with_suffix(".checkpoint")
@@ -56,14 +65,14 @@ def fit(
     from ._live import watching
 
     view = {"quiet": quiet, "tensorboard": tensorboard, "checkpoint": checkpoint}
-    with watching(grades if method == "mgdl" else 1, "fit", **view) as observers, warnings.catch_warnings():
+    with watching(getattr(estimator, "n_grades", 1), "fit", **view) as observers, warnings.catch_warnings():
         if not quiet:
             warnings.simplefilter("ignore", ConvergenceWarning)  # the outcomes are printed below
         estimator.fit(inputs.values, targets, observers=observers, checkpoint=checkpoint)
-    estimator.target_names = [name.strip() for name in target.split(",")]
+    estimator.target_names = target_columns(table, target)
     if not quiet:
         _print_fit(estimator, inputs.values, targets)
-    if data.suffix.lower() == ".csv":  # as if it had seen a data frame
+    if data.suffix.lower() == ".csv" or inputs.columns != numbered("x", len(inputs.columns)):  # as of a data frame
         estimator.feature_names_in_ = np.array(inputs.columns, dtype=object)
     estimator.save(model)
     checkpoint.unlink(missing_ok=True)
@@ -71,15 +80,16 @@ def fit(
         print(f"model written to {model}")
 
 
-def _estimator(method: str, grades: int, hidden: tuple[int, ...], **parameters):
-    from .. import estimators
+def _estimator(method: str, width: int | None, layers: int | None, **parameters):
+    """The regressor of a method, with its own value of whatever is None."""
+    from ..estimators import MultiGradeRegressor, MultiScaleRegressor, SingleGradeRegressor
 
-    if method == "mgdl":
-        return estimators.MultiGradeRegressor(grades, hidden, **parameters)
-    single = {"sgdl": estimators.SingleGradeRegressor, "msdl": estimators.MultiScaleRegressor}
-    if method not in single:
-        raise ValueError(f"--method must be one of mgdl, sgdl, msdl; got {method!r}")
-    return single[method](hidden, **parameters)
+    kinds = {"mgdl": MultiGradeRegressor, "sgdl": SingleGradeRegressor, "msdl": MultiScaleRegressor}
+    if method not in kinds:
+        raise ValueError(f"--method must be one of {', '.join(kinds)}; got {method!r}")
+    own = kinds[method]().hidden_layer_sizes
+    given = {name: value for name, value in parameters.items() if value is not None}
+    return kinds[method](hidden_layer_sizes=(width or own[0],) * (layers or len(own)), **given)
 
 
 def _print_fit(estimator, inputs, targets) -> None:
@@ -92,8 +102,9 @@ def _print_fit(estimator, inputs, targets) -> None:
     table = Table("grade", "R2 on the training rows", "loss", "steps", "seconds", "outcome")
     stages = estimator.staged_predict(inputs)
     for index, (record, stage) in enumerate(zip(estimator.records_, stages, strict=True)):
+        score = f"{r2_score(targets, stage):.4f}" if len(targets) > 1 else "-"  # one row has no variance
         table.add_row(
-            str(index + 1), f"{r2_score(targets, stage):.4f}", f"{record.train_loss[-1]:.3g}", str(record.num_steps),
+            str(index + 1), score, f"{record.train_loss[-1]:.3g}", str(record.num_steps),
             f"{record.seconds:.1f}", record.outcome,
         )  # fmt: skip
     Console().print(table)
@@ -107,7 +118,7 @@ def predict(
     quiet: Quiet = False,
 ) -> None:
     """Predict: multigrade predict m.safetensors new.csv -o out.csv"""
-    from ..tables import check_output, read_table, write_predictions
+    from ..tables import check_output, numbered, read_table, write_predictions
 
     check_output(output, (".csv", ".npz"))
     if output.exists() and output.samefile(data):
@@ -117,10 +128,12 @@ def predict(
 
     estimator = load_estimator(model)
     # The columns are put in order here, and the estimator is given their values alone.
-    names = estimator.__dict__.pop("feature_names_in_", [f"x{i}" for i in range(estimator.n_features_in_)])
+    names = estimator.__dict__.pop("feature_names_in_", None)
+    of_arrays = "" if names is not None else ": fitted on arrays, it expects columns x0, x1, ..."
+    names = numbered("x", estimator.n_features_in_) if names is None else names
     missing = [name for name in names if name not in table.columns]
     if missing:
-        raise ValueError(f"{data} lacks the column {missing[0]!r} that the model was fitted on")
+        raise ValueError(f"{data} lacks the column {missing[0]!r} that the model was fitted on{of_arrays}")
     inputs = table.values[:, [table.columns.index(name) for name in names]]
     prediction = estimator.predict(inputs)
     write_predictions(output, estimator.target_names or ["y"], prediction)

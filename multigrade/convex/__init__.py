@@ -20,10 +20,11 @@ from .certificate import (
     largest_regularisation,
 )
 from .columns import solve_by_columns, violating_patterns
+from .exact import solve_exact
 from .grades import ConvexFit, ConvexGrade, fit_convex_grades
 from .network import from_network, network_objective, to_network
 from .program import ConvexProgram, cone_violation, convex_program, objective, predict
-from .solvers import solve_exact, solve_first_order, solve_gated, solve_newton, solve_path
+from .solvers import solve_first_order, solve_gated, solve_newton, solve_path
 
 __all__ = [
     "Certificate",

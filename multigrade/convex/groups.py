@@ -30,10 +30,6 @@ class Groups(NamedTuple):
     target: Array  # e, (N,)
     regularisation: Array  # beta
 
-    @property
-    def shape(self) -> tuple[int, int]:
-        return self.masks.shape[0], self.features.shape[1]
-
 
 def apply(groups: Groups, weights: Array) -> Array:
     """F u, (N,)."""

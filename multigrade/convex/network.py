@@ -14,7 +14,7 @@ from ..networks import Layer, Network
 from .certificate import ConvexSolution
 from .program import ConvexProgram
 
-SMALLEST_NEURON = 1e-9  # groups below this fraction of the sum of norms are solver noise, and are dropped
+SMALLEST_NEURON = 1e-9  # groups below this fraction of their output's sum of norms are solver noise, and are dropped
 PARALLEL = 1e-10  # neurons of one output and sign whose unit vectors are closer than this are merged
 
 
@@ -26,7 +26,7 @@ def to_network(solution: ConvexSolution) -> tuple[Network, tuple[Layer, Layer]]:
     """
     program, weights = solution.program, solution.weights
     norms = np.linalg.norm(weights, axis=-1)
-    output, side, pattern = np.nonzero(norms > SMALLEST_NEURON * norms.sum())
+    output, side, pattern = np.nonzero(norms > SMALLEST_NEURON * norms.sum(axis=(1, 2), keepdims=True))
     vectors, labels = _merged(weights[output, side, pattern], np.stack([output, side], axis=1))
     roots = np.sqrt(np.linalg.norm(vectors, axis=1))
     hidden = (vectors / roots[:, None]).T if len(vectors) else np.zeros((vectors.shape[1], 1))

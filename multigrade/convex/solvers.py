@@ -18,17 +18,15 @@ import jax
 import numpy as np
 
 from .certificate import ConvexSolution, Outcome, certify, dual_norms, scaled_dual_value
-from .exact import solve_exact
 from .first_order import accelerated_proximal_gradient
 from .gated import cone_decomposition, gated_norms
 from .groups import Groups
 from .newton import proximal_newton
-from .program import ConvexProgram, check_positive, reduced
-
-__all__ = ["solve_exact", "solve_first_order", "solve_gated", "solve_newton", "solve_path"]
+from .program import ConvexProgram, check_positive, cone_violation, reduced
 
 SMALLEST_WORKING_SET = 64  # sizes are this times powers of 4, so that few shapes are compiled
 MAX_ROUNDS = 50
+OUTSIDE = 1e-6  # a cone violation above it is more than rounding
 
 
 def solve_newton(
@@ -57,13 +55,15 @@ def solve_gated(program: ConvexProgram, *, tolerance: float = 1e-4, max_iteratio
     """A feasible point from the gated relaxation min 1/2 ||sum_i D_i X g_i - e||^2 + beta sum_i ||g_i||, no cones.
 
     Each g_i is then split into u_i - v_i with both in the cone and ||u_i||^2 + ||v_i||^2 least. The fit is that of
-    the relaxation, the norms are larger; the certificate tells how far from the optimum that leaves the point.
+    the relaxation, the norms are larger; the certificate tells how far from the optimum that leaves the point. Given
+    patterns that no neuron has may have cones without interior, where there is no such split: ``Outcome.OUTSIDE``.
     """
     _check_limits(tolerance, max_iterations)
     inner = partial(accelerated_proximal_gradient, has_cones=False)
     gates, iterations, _ = _solve_outputs(program, inner, lambda: gated_norms, tolerance, max_iterations, None)
     weights = cone_decomposition(program, gates[:, 0])
-    return certify(program, weights, iterations=iterations, outcome=Outcome.RELAXED)
+    outcome = Outcome.RELAXED if cone_violation(program, weights) <= OUTSIDE else Outcome.OUTSIDE
+    return certify(program, weights, iterations=iterations, outcome=outcome)
 
 
 def solve_path(

@@ -15,6 +15,7 @@ from threadpoolctl import threadpool_limits
 
 START_NOISE = 0.01  # share of a warm start that is random, so that new eigenvectors can come in
 NUM_CHECKS = 20  # Lanczos steps spent on looking for copies
+TINY = 1e-9  # ARPACK takes eigenvalues below eps^(2/3) = 4e-11 for zero: H is divided by ||H|| where that is near it
 
 
 class Operator(Protocol):
@@ -59,6 +60,20 @@ class _Shifted(LinearOperator):
         return image - self.found.T @ (self.found @ image) + (self.parked - self.shift) * inside
 
 
+class _Scaled(NamedTuple):
+    """H / norm."""
+
+    operator: Operator
+    norm: float
+
+    @property
+    def size(self) -> int:
+        return self.operator.size
+
+    def __call__(self, v: np.ndarray) -> np.ndarray:
+        return self.operator(v) / self.norm
+
+
 # One thread for BLAS: its vectors are short, and its own threads would wait for the cores that XLA's keep busy.
 @threadpool_limits.wrap(limits=1, user_api="blas")
 def find_ends(
@@ -69,7 +84,14 @@ def find_ends(
     None if more than ``max_copies`` copies of repeated eigenvalues would have to be looked for. FloatingPointError if
     the operator is not finite.
     """
-    shift = _half_norm(operator)
+    none, norm = Pairs(np.zeros(0), np.zeros((0, operator.size))), _norm(operator)
+    if norm == 0:  # then H is 0, and any vectors are its eigenvectors
+        low, high = (Pairs(np.zeros(num), vectors) for vectors in np.eye(2 * num, operator.size).reshape(2, num, -1))
+        return Ends(none if only_high else low, high)
+    if norm < TINY:
+        options = {"start": start, "num_lanczos": num_lanczos, "maxiter": maxiter, "tol": tol, "max_copies": max_copies}
+        return _times(find_ends(_Scaled(operator, norm), num, only_high=only_high, **options), norm)
+    shift = norm / 2
 
     def lanczos(which, wanted, *, matrix=None, room=1, start=None) -> Pairs:
         matrix, v0 = matrix or _Shifted(operator, shift), _start_vector(operator.size, start)
@@ -83,12 +105,13 @@ def find_ends(
 
     if only_high:
         high = lanczos("LA", num, start=start)
-        none = Pairs(np.zeros(0), np.zeros((0, operator.size)))
         return Ends(none, high if len(high.values) else lanczos("LA", num, room=2), 2 * shift)
     both = lanczos("BE", 2 * num, start=start)
-    if len(both.values) < 2 * num:  # once more, each end by itself and with twice the room
-        return Ends(lanczos("SA", num, room=2), lanczos("LA", num, room=2))
     ends = Ends(Pairs(*(a[:num] for a in both)), Pairs(*(a[num:] for a in both)))
+    if len(both.values) < 2 * num:  # once more, each end by itself and with twice the room
+        ends = Ends(lanczos("SA", num, room=2), lanczos("LA", num, room=2))
+        if min(len(ends.low.values), len(ends.high.values)) < num:
+            return ends
     for _ in range(max_copies + 1):
         found = np.concatenate([ends.low.vectors, ends.high.vectors])  # orthonormal: each round is orthogonal to it
         rest = _Shifted(operator, shift, found, parked=(ends.low.values[-1] + ends.high.values[0]) / 2)
@@ -100,6 +123,13 @@ def find_ends(
         if has_higher:
             ends = ends._replace(high=_merge(ends.high, lanczos("LA", 1, matrix=rest), slice(-num, None)))
     return None
+
+
+def _times(ends: Ends | None, norm: float) -> Ends | None:
+    if ends is None:
+        return None
+    low, high = (pairs._replace(values=norm * pairs.values) for pairs in (ends.low, ends.high))
+    return Ends(low, high, norm * ends.norm)
 
 
 def _has_more(rest: _Shifted, ends: Ends, tol: float) -> tuple[bool, bool]:
@@ -116,15 +146,16 @@ def _merge(end: Pairs, more: Pairs, kept: slice) -> Pairs:
     return Pairs(values[order], vectors[order])
 
 
-def _half_norm(operator: Operator) -> float:
+def _norm(operator: Operator) -> float:
+    """About ||H||, and never more; 0 only if H is, or rounds to it."""
     v, norm = np.random.default_rng(0).standard_normal(operator.size), 0.0
     for _ in range(3):  # roughly is enough
         v = operator(v / np.linalg.norm(v))
         check_finite(v)
         norm = max(norm, float(np.linalg.norm(v)))
-        if norm == 0:
-            return 1.0
-    return norm / 2
+        if np.linalg.norm(v) == 0:
+            break
+    return norm
 
 
 def check_finite(entries: np.ndarray) -> None:

@@ -65,6 +65,7 @@ class SpectrumObserver:
             raise ValueError(f"num must be at least 1; got {self.num!r}")
 
     def observe(self, snapshot: Snapshot, carry: Mapping[str, np.ndarray] | None) -> Observation:
+        _check_rate(snapshot)
         spectrum = iteration_spectrum(
             snapshot.loss,
             snapshot.params,
@@ -105,12 +106,21 @@ class SafeRate:
             raise ValueError(f"fraction must be in (0, 1]; got {self.fraction!r}")
 
     def observe(self, snapshot: Snapshot, carry: Mapping[str, np.ndarray] | None) -> Observation:
+        _check_rate(snapshot)
         found = largest_eigenvalue(snapshot.loss, snapshot.params, tolerance=self.tolerance, start=_start(carry))
         sharpness = float(found.largest[0])
         # Four digits: LAPACK's rounding varies with its threads, and must not reach the run.
         rate = float(f"{self.fraction * 2 / sharpness:.4g}") if sharpness > 0 else snapshot.learning_rate
         values = {"learning_rate": np.float64(rate), "sharpness": np.float64(sharpness)}
         return Observation(values, carry=_carry(found), learning_rate=rate)
+
+
+def _check_rate(snapshot: Snapshot) -> None:
+    if np.isnan(snapshot.learning_rate):
+        raise ValueError(
+            "learning_rate must be given beside an optax transformation for its spectrum to be observed: for "
+            "optax.sgd(0.05) give optax.sgd(1.0) and learning_rate=0.05"
+        )
 
 
 def _carry(found: ExtremeEigenvalues) -> dict[str, np.ndarray]:

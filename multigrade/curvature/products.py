@@ -8,8 +8,7 @@ Compiled once per loss function and shape: a loss that is a ``Partial`` of a fix
 at every call, does not compile again.
 """
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -29,15 +28,8 @@ NUDGE = 1e-13
 _CPU_FRIENDLY = {"xla_backend_optimization_level": 2}
 
 
-@contextmanager
-def double_precision() -> Iterator[None]:
-    """64-bit JAX inside the ``with`` block, and only there."""
-    with jax.enable_x64(True):
-        yield
-
-
 def widen(tree):
-    """The tree with its floating leaves in float64; call inside ``double_precision``."""
+    """The tree with its floating leaves in float64; call inside ``jax.enable_x64(True)``."""
 
     def leaf(x):
         is_floating = hasattr(x, "dtype") and jnp.issubdtype(x.dtype, jnp.floating)
@@ -100,7 +92,7 @@ class HessianOperator:
     """
 
     def __init__(self, loss: Loss, params):
-        with double_precision():
+        with jax.enable_x64(True):
             loss, params = widen(as_pytree(loss)), widen(params)
             value = _value.eval_shape(loss, params)
             if getattr(value, "shape", None) != ():
@@ -110,14 +102,14 @@ class HessianOperator:
         self.num_products = 0
         self._apply = _apply
         if not self._is_symmetric():
-            with double_precision():
+            with jax.enable_x64(True):
                 self._product = _linearise(loss, jax.tree.map(lambda leaf: leaf - NUDGE, params))
             if not self._is_symmetric():
                 self._apply = _apply_symmetric
 
     def __call__(self, v: np.ndarray) -> np.ndarray:
         self.num_products += 1
-        with double_precision():
+        with jax.enable_x64(True):
             return np.asarray(self._apply(self._product, np.asarray(v, np.float64).reshape(-1)))
 
     def _is_symmetric(self) -> bool:
@@ -129,7 +121,7 @@ class HessianOperator:
     def rows(self, rows: np.ndarray) -> np.ndarray:
         """H applied to every row of a matrix, all at a time; not symmetrised."""
         self.num_products += len(rows)
-        with double_precision():
+        with jax.enable_x64(True):
             return np.asarray(_apply_to_rows(self._product, np.asarray(rows, np.float64)))
 
 
@@ -155,11 +147,11 @@ def hessian_vector_product(loss: Loss, params) -> Callable[[Any], Any]:
 
 
 def _raveller(tree):
-    with double_precision():
+    with jax.enable_x64(True):
         flat, unravel = ravel_pytree(widen(tree))
 
     def restore(v):
-        with double_precision():
+        with jax.enable_x64(True):
             return jax.tree.map(np.asarray, unravel(jnp.asarray(v)))
 
     return np.asarray(flat), restore

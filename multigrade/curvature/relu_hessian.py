@@ -24,11 +24,11 @@ W_1, b_1, W_2, ... with each W (inputs, outputs) row by row; the paper stacks W 
 import dataclasses
 from typing import NamedTuple, Protocol, runtime_checkable
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
 from ..networks import MultiScaleNetwork, Network
-from .products import double_precision
 
 # Samples per pass: bounds the memory of the tensors a x Z and T, which hold width^2 numbers per sample.
 CHUNK = 2048
@@ -82,8 +82,9 @@ class DenoisingError:
     scale: float = 1.0
 
     def slope(self, outputs):
-        image = self.previous + self.scale * outputs.reshape(self.image.shape)
-        residual = image - self.image + self.beta * differences_adjoint(differences(image) - self.splitting)
+        given, splitting, previous = (np.asarray(a, float) for a in (self.image, self.splitting, self.previous))
+        image = previous + self.scale * outputs.reshape(given.shape)
+        residual = image - given + self.beta * differences_adjoint(differences(image) - splitting)
         return self.scale * residual.reshape(outputs.shape)
 
     def curvature(self, directions):
@@ -117,7 +118,7 @@ def relu_hessian(network: Network | MultiScaleNetwork, params, x, loss: OutputLo
     ``loss`` is an array of targets (N, s) for least squares, or a quadratic form in the outputs such as
     ``DenoisingError``. At a kink (a pre-activation exactly 0) the mask is 0, as everywhere in this package.
     """
-    x = _two_dimensional("x", x)
+    x, loss = _two_dimensional("x", x), loss.targets if isinstance(loss, SquaredError) else loss
     parts = _parts(network, params, x)
     outputs = np.sum([_forward(layers, inputs)[-1] for layers, inputs in parts], axis=0)
     form: OutputLoss = loss if isinstance(loss, OutputLoss) else SquaredError(_two_dimensional("loss", loss))
@@ -163,7 +164,7 @@ def _parts(network, params, x):
     def part(layers, scale):
         inputs = scale * x
         if plain.encoding:
-            with double_precision():
+            with jax.enable_x64(True):
                 inputs = np.asarray(plain.encoding(jnp.asarray(inputs)))
         return [tuple(np.asarray(a, np.float64) for a in layer) for layer in layers], inputs
 

@@ -182,19 +182,20 @@ def _extreme_finite(loss, params, num, *, only_high=False, tolerance, start, num
     smallest, largest = finish(*low), finish(high.values[::-1], high.vectors[::-1])
     asked = largest[0] if only_high else np.concatenate([smallest[0], largest[0]])
     num_missing = int(np.count_nonzero(np.isnan(asked)))
-    sentence = _sentence(num_missing, len(asked), tolerance, operator.num_products)
+    sentence = _sentence(num_missing, len(asked), tolerance, operator.num_products, only_high)
     vectors = np.concatenate([low.vectors, high.vectors])
     return ExtremeEigenvalues(
         smallest[0], largest[0], smallest[1], largest[1], num_missing == 0, sentence, operator.num_products, vectors
     )
 
 
-def _sentence(num_missing, num_asked, tolerance, num_products) -> str:
+def _sentence(num_missing, num_asked, tolerance, num_products, has_tolerance_alone) -> str:
     if not num_missing:
         return f"{num_asked} eigenvalues converged after {num_products} Hessian-vector products"
+    others = "" if has_tolerance_alone else ", or raise num_lanczos or max_restarts of extreme_eigenvalues"
     return (
         f"{num_missing} of {num_asked} eigenvalues did not converge to {tolerance:g} ||H|| within {num_products} "
-        "Hessian-vector products and are NaN; raise num_lanczos or max_restarts, or loosen tolerance"
+        f"Hessian-vector products and are NaN; loosen tolerance{others}"
     )
 
 

@@ -17,7 +17,7 @@ import jax
 import numpy as np
 from jax import Array
 
-from .products import Loss, as_pytree, double_precision, widen
+from .products import Loss, as_pytree, widen
 from .spectrum import NotConverged, extreme_eigenvalues, iteration_spectrum_of, sharpness
 
 
@@ -105,7 +105,7 @@ def linearised_descent(loss: Loss, params, learning_rate: float, num_steps: int)
     """
     if num_steps < 1:
         raise ValueError(f"num_steps must be at least 1; got {num_steps!r}")
-    with double_precision():
+    with jax.enable_x64(True):
         final, history = _descend(widen(as_pytree(loss)), widen(params), float(learning_rate), num_steps)
         (current, linearised), rows = final, [np.asarray(row) for row in history]
         return LinearisedDescent(jax.tree.map(np.asarray, current), jax.tree.map(np.asarray, linearised), *rows)

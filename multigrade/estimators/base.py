@@ -43,6 +43,7 @@ class GradedRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
     """What the three regressors share; a subclass gives its constructor and its structure."""
 
     _parameter_constraints: dict = {  # noqa: RUF012
+        "hidden_layer_sizes": ["array-like"],
         "activation": [StrOptions(set(ACTIVATIONS)), list, tuple],
         "solver": [StrOptions(set(OPTIMISERS))],
         "learning_rate": [Interval(numbers.Real, 0, None, closed="neither"), StrOptions({"auto"}), callable, None],
@@ -99,6 +100,7 @@ class GradedRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         their periods ask for it. ``checkpoint`` is a file from which an interrupted fit continues; ``random_state``
         must then be an integer. A fit that diverges ends with a ``ConvergenceWarning``.
         """
+        observers = tuple(observers)
         continuing = getattr(self, "warm_start", False) and hasattr(self, "model_")
         X, y = validate_data(
             self, X, y, multi_output=True, y_numeric=True, dtype=np.float64, reset=not continuing, ensure_min_samples=1
@@ -126,11 +128,9 @@ class GradedRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         self._y_is_flat = y.ndim == 1
         last = self.records_[-1]
         if last.outcome is Outcome.DIVERGED:
-            warnings.warn(
-                f"grade {self.n_grades_} {last.outcome}: {last.sentence}, or solver='gd' with learning_rate='auto'",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
+            remedy = ", or solver='gd' with learning_rate='auto'" if len(last.steps) else ""
+            message = f"grade {self.n_grades_} {last.outcome}: {last.sentence}{remedy}"
+            warnings.warn(message, ConvergenceWarning, stacklevel=3)
         return self
 
     def _split(self, X, targets, weights):
@@ -183,6 +183,7 @@ class GradedRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
                 record_every=record_every,
                 stopping=NoImprovement(patience, self.tol) if self.early_stopping else Never(),
                 keep="best" if self.early_stopping else "last",
+                while_better=self.early_stopping,
                 observers=(*progress, *steering, *observers),
                 seed=self._seed,
                 model=model,
@@ -201,6 +202,8 @@ class GradedRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
                 f"n_grades must be at least the number already fitted ({num_kept}) with warm_start=True; "
                 f"got {num_grades}"
             )
+        if num_grades == num_kept:
+            warnings.warn("warm_start=True without a larger n_grades adds no grade; the model stays", stacklevel=6)
         return MultiGrade(self.model_.grades[:num_kept]), self.records_[:num_kept], self.certificates_
 
     def _rate(self, every: int) -> tuple:
@@ -223,6 +226,9 @@ class GradedRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         weights = np.ldexp(weights, 1 - np.frexp(np.max(weights))[1])  # the largest is in [1, 2)
         return tuple(_pad_rows(part) if is_padded else part for part in (x, targets, weights))
 
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "model_")
+
     def predict(self, X):
         """The sum of all grades at X: (n_samples,) or (n_samples, n_outputs), as y was."""
         *_, prediction = self.staged_predict(X)
@@ -230,7 +236,7 @@ class GradedRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
 
     def staged_predict(self, X):
         """The prediction after grade 1, 2, ..., in turn."""
-        check_is_fitted(self, "model_")
+        check_is_fitted(self)
         X = validate_data(self, X, dtype=np.float64, reset=False)
         num_rows = len(X)
         x = jnp.asarray(_pad_rows((X - self.x_mean_) / self.x_scale_), jnp.float32)
@@ -250,7 +256,7 @@ class GradedRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
     @property
     def loss_curve_(self) -> np.ndarray:
         """Training loss at the recorded steps of all grades: half the mean square of what is left of the standardised
-        targets, plus the penalty ``alpha`` on the weights of the grade.
+        targets, plus the penalty ``alpha`` on the weights of the grade, times the square of its epsilon_l.
         """
         return np.concatenate([record.train_loss for record in self.records_])
 
@@ -262,7 +268,7 @@ class GradedRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
 
     def save(self, path: str | os.PathLike) -> None:
         """Write the fitted estimator as data (safetensors and JSON); ``load_estimator`` reads it."""
-        check_is_fitted(self, "model_")
+        check_is_fitted(self)
         parameters = {name: _plain(name, value) for name, value in self.get_params().items()}
         arrays, networks = model_to_arrays(self.model_)
         arrays |= {name: getattr(self, name) for name in _SCALES}
@@ -299,7 +305,8 @@ def load_estimator(path: str | os.PathLike) -> GradedRegressor:
     arrays, description, _ = read_arrays(path, "estimator")
     if description.get("class") not in _REGRESSORS:
         raise ValueError(f"{path} holds an unknown estimator {description.get('class')!r}")
-    estimator = _REGRESSORS[description["class"]](**description["parameters"])
+    parameters = {name: _from_plain(value) for name, value in description["parameters"].items()}
+    estimator = _REGRESSORS[description["class"]](**parameters)
     estimator.model_ = model_from_arrays(arrays, description["model"])
     for name in _SCALES:
         setattr(estimator, name, arrays[name])
@@ -314,14 +321,21 @@ def load_estimator(path: str | os.PathLike) -> GradedRegressor:
 
 
 def _plain(name: str, value):
-    """A parameter as JSON holds it: NumPy's numbers and arrays as Python's numbers and lists."""
+    """A parameter as JSON holds it: NumPy's numbers and arrays as Python's numbers and lists, tuples named as such."""
     if isinstance(value, (np.generic, np.ndarray)):
         value = value.tolist()
     if isinstance(value, (list, tuple)) and not hasattr(value, "_fields"):
-        return [_plain(name, part) for part in value]
+        parts = [_plain(name, part) for part in value]
+        return {"tuple": parts} if isinstance(value, tuple) else parts
     if not isinstance(value, (str, int, float, bool, type(None))):
         raise ValueError(f"only plain values can be saved; {name} is {value!r}")
     return value
+
+
+def _from_plain(value):
+    if isinstance(value, dict):
+        return tuple(map(_from_plain, value["tuple"]))
+    return list(map(_from_plain, value)) if isinstance(value, list) else value
 
 
 def _certificate(fields: dict):

@@ -38,23 +38,26 @@ class MultiGradeRegressor(GradedRegressor):
         schedule, "auto" (gd: the largest rate that the spectrum of the Hessian calls safe, looked at again as the
         grade goes on), or None for the solver's default.
     alpha : float
-        Weight decay, alpha/2 times the sum of squared weights in the loss of standardised targets.
+        Weight decay, alpha/2 times the sum of squared weights of a grade, in the loss of its standardised targets; with
+        ``residual_scaling``, of the residual divided by epsilon_l.
     max_iter : int
         Steps per grade.
     batch_size : int, "auto" or None
         Rows per step; "auto" takes all up to 4096 rows and 1024 random ones beyond, None takes all.
     residual_scaling : bool
-        Divide the residual of each grade by its root mean square.
+        Divide the residual of each grade after the first by its root mean square, epsilon_l.
     standardize : bool
         Shift and scale inputs and targets to mean 0 and standard deviation 1.
     early_stopping : bool
         Hold out ``validation_fraction`` of the rows, end a grade after ``n_iter_no_change`` records (max_iter / 100
-        steps each) without a relative improvement of ``tol``, and keep its best parameters.
+        steps each) without a relative improvement of ``tol``, and keep its best parameters. A grade whose lowest
+        validation loss is not below that of the grade before is left out, with its record, and none follows:
+        ``n_grades_`` may be less than ``n_grades``.
     validation_fraction, n_iter_no_change, tol : float, int, float
         See ``early_stopping``.
     warm_start : bool
-        A further ``fit`` with a larger ``n_grades`` adds grades to those fitted before; a last one that diverged is
-        fitted again.
+        A further ``fit`` with a larger ``n_grades`` adds grades to those fitted before, whose scales of inputs and
+        targets and whose seed it keeps; a last one that diverged is fitted again.
     random_state : int, RandomState or None
         Draws the initial weights and the batches. An integer for a fit with a checkpoint.
     verbose : int
@@ -65,7 +68,6 @@ class MultiGradeRegressor(GradedRegressor):
         **GradedRegressor._parameter_constraints,
         "n_grades": [Interval(numbers.Integral, 1, None, closed="left")],
         "solver": [StrOptions({*OPTIMISERS, "convex"})],
-        "hidden_layer_sizes": ["array-like"],
         "residual_scaling": ["boolean"],
         "warm_start": ["boolean"],
     }
@@ -164,11 +166,6 @@ class MultiGradeRegressor(GradedRegressor):
 class SingleGradeRegressor(GradedRegressor):
     """Standard deep learning (SGDL): one network, trained at once. Parameters as in ``MultiGradeRegressor``."""
 
-    _parameter_constraints: dict = {  # noqa: RUF012
-        **GradedRegressor._parameter_constraints,
-        "hidden_layer_sizes": ["array-like"],
-    }
-
     def __init__(
         self,
         hidden_layer_sizes=(64, 64, 64, 64, 64, 64),
@@ -215,7 +212,6 @@ class MultiScaleRegressor(GradedRegressor):
 
     _parameter_constraints: dict = {  # noqa: RUF012
         **GradedRegressor._parameter_constraints,
-        "hidden_layer_sizes": ["array-like"],
         "activation": [StrOptions(set(ACTIVATIONS))],
         "scales": ["array-like"],
     }

@@ -212,7 +212,7 @@ def _read_deep(path: Path, image: Image.Image) -> np.ndarray:
 
 
 def _read_tiff(path: Path, image: Image.Image | None) -> tuple[np.ndarray, bytes | None]:
-    """tifffile for what is stored plainly or deflated; Pillow for palettes, LZW, JPEG and the like, not in deep colour."""
+    """tifffile for what is stored plainly or deflated; Pillow for palettes, LZW and so on, but deep colour."""
     with tifffile.TiffFile(path) as file:
         page: Any = file.pages[0]
         if len(file.pages) > 1:

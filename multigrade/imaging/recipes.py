@@ -218,11 +218,9 @@ def by_surroundings(observed, noise: float, options: Options) -> tuple[Fit, list
 
     Where no grade is, as for some smooth pictures, the image is the mixture of minimisers that they start from.
     """
-    count = (options.grades or BEST_GRADES) if options.method == "mgdl" else 1
-    batches = (*BEST_BATCHES, *(BEST_BATCHES[-1],) * count)[:count]
+    hidden = _best_layers(options, 128)
+    batches = [BEST_BATCHES[min(i, len(BEST_BATCHES) - 1)] for i in range(len(hidden))]
     task = RiskTask.of(observed, noise, tuple(min(batch, observed.size) for batch in batches))
-    layers = options.layers or BEST_LAYERS * (1 if options.method == "mgdl" else BEST_GRADES)
-    hidden = ((options.width or 128,) * layers,) * count
     structure = structures.graded(task.around.num_inputs, hidden, 1, bias_std=0.2)
     steps = options.epochs or max(round(BEST_STEPS * max(observed.shape) / FAST_SIDE), 500)
     rate = options.learning_rate or BEST_RATE
@@ -279,9 +277,7 @@ def by_interpolation(structure, channels, options: Options, rows, held_out) -> t
     fast, images = by_known_pixels(structure, channels, options, rows, held_out)
     known = channels[:, ::2, ::2]
     inputs, targets = lessons(known, options.seed)
-    count = options.grades or BEST_GRADES if options.method == "mgdl" else 1
-    layers = options.layers or BEST_LAYERS * (1 if options.method == "mgdl" else BEST_GRADES)
-    hidden = ((options.width or 64,) * layers,) * count
+    hidden = _best_layers(options, 64)
     steps = options.epochs or max(round(600 * max(channels.shape) / FAST_SIDE), 300)
     time_left = None if options.time_limit is None else options.time_limit - (time.perf_counter() - started)
     fit = Fit(MultiGrade(), ())
@@ -303,6 +299,14 @@ def by_interpolation(structure, channels, options: Options, rows, held_out) -> t
     mixed = sum(weight * image for weight, image in zip(weights, candidates, strict=True))
     cut_short = fast.is_cut_short or fit.is_cut_short or not fit.records
     return Fit(fit.model, (*fast.records, *fit.records), cut_short), [*stages[1:], mixed]
+
+
+def _best_layers(options: Options, width: int) -> tuple[tuple[int, ...], ...]:
+    """Hidden layers of each grade; one deep network has those of all grades."""
+    grades, layers = (
+        (options.grades or BEST_GRADES, BEST_LAYERS) if options.method == "mgdl" else (1, BEST_GRADES * BEST_LAYERS)
+    )
+    return ((options.width or width,) * (options.layers or layers),) * grades
 
 
 @dataclasses.dataclass(frozen=True)

@@ -82,6 +82,9 @@ class Pictures:
         return Source(pixels, path is None or not entry.is_the_papers, fingerprint(pixels)[:16])
 
 
+OWN_STORE = "results are not used: later runs saw other files for their pictures; use one store for each image folder"
+
+
 def replaced(results: Iterable[Saved]) -> dict[str, str]:
     """What is wrong, by key, with results on a picture in whose place the last runs saw another file.
 
@@ -101,13 +104,18 @@ def _name(job: Job) -> tuple[str, bool]:
 
 
 def shrunk(image: np.ndarray, size: int | None) -> np.ndarray:
-    """The image as ``size`` x ``size`` means of square blocks, what does not fill one cut off; None: as it is."""
+    """The image, or the first square of it, as ``size`` x ``size`` means of equal squares; None: as it is."""
     if size is None:
         return image
-    block = min(image.shape) // size
-    if block < 1:
-        raise ValueError(f"size must be at most the image's own, {min(image.shape)}; got {size}")
-    return image[: block * size, : block * size].reshape(size, block, size, block).mean((1, 3))
+    side = min(image.shape)
+    if size > side:
+        raise ValueError(f"size must be at most the image's own, {side}; got {size}")
+    image = image[:side, :side]
+    if side % size == 0:
+        return image.reshape(size, side // size, size, side // size).mean((1, 3))
+    edges, pixels = np.linspace(0, side, size + 1)[:, None], np.arange(side)
+    shares = np.clip(np.minimum(edges[1:], pixels + 1) - np.maximum(edges[:-1], pixels), 0, 1) * size / side
+    return shares @ image @ shares.T
 
 
 def eigenvalue_subset(name: str, image: np.ndarray, stride: int = 1) -> np.ndarray:

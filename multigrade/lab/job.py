@@ -45,7 +45,9 @@ class Job:
         """The job in a few words, for tables and progress: "denoise butterfly noise 10 MGDL"."""
         named = {"setting", "noise", "blur", "theorem", "learning_rate"}
         parts = [
-            f"{name.replace('_', ' ')} {value:g}" if name in named else str(value)
+            f"{name.replace('_', ' ')} {f'{value:g}' if isinstance(value, float) else value}"
+            if name in named
+            else str(value)
             for name in LABELLED
             if (value := self.settings.get(name))
         ]

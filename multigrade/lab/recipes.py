@@ -16,6 +16,7 @@ import typing
 from collections.abc import Mapping, Sequence
 
 from ..imaging.recipes import RECIPES
+from ..synthetic import NUM_TRAINING
 
 # Rates in [0.001, 0.5] and [0.001, 1] (Section 5); which ones is our choice, the ends of all quoted ranges among them.
 SYNTHETIC_RATES = (0.001, 0.003, 0.005, 0.006, 0.008, 0.01, 0.03, 0.05, 0.06, 0.08, 0.1, 0.2, 0.3, 0.4, 0.5)
@@ -34,6 +35,8 @@ class Config:
                     raise ValueError(
                         f"{field.name} must be {'at least 0' if lowest == 0 else 'positive'}; got {number}"
                     )
+        if (points := getattr(self, "points", 1)) > NUM_TRAINING:
+            raise ValueError(f"points must be at most {NUM_TRAINING}, which a setting has; got {points}")
 
 
 MAY_BE_ZERO = ("noise_seed", "tolerance", "weight")

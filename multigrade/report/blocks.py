@@ -83,7 +83,7 @@ def method_lines(runs: Sequence[Cell], column: str) -> tuple[tuple[Line, ...], G
     """A column of each run, where grades begin, and where runs were lost."""
     lines, grades, lost = [], (), []
     for cell in runs:
-        method, records = cell.settings.get("method", cell.saved.job.label), cell.saved.result.records
+        method, records = str(cell.settings.get("method", cell.saved.job.label)), cell.saved.result.records
         line = curve(records, column, method, method.lower())
         lines += [line] if line else []
         lost += ends(records, method.lower())

@@ -52,7 +52,6 @@ class Chart:
     lost: tuple[tuple[float, str, str], ...] = ()  # x, role, sentence: runs without a number
     band: bool = False  # (-1, 1)
     spectra: Spectra | None = None
-    note: str = ""
 
     @property
     def can_be_log(self) -> bool:

@@ -134,7 +134,7 @@ def prediction_chart(cell: Cell, name: str) -> Chart:
         Line(f"grades 1 to {k + 1}" if k else "grade 1", f"grade{k + 1}", arrays["x"], stage)
         for k, stage in enumerate(stages[:-1])
     ]
-    method = cell.settings.get("method", cell.saved.job.label)
+    method = str(cell.settings.get("method", cell.saved.job.label))
     lines.append(Line(f"{method}, all grades" if len(stages) > 1 else method, method.lower(), arrays["x"], stages[-1]))
     loss = cell.metrics.get("test_loss")
     return Chart(name if loss is None else f"{name}: test loss {loss:.2g}", "x", "g(x)", tuple(lines))

@@ -19,7 +19,8 @@ SHARE = 20  # and so many times as long as the last one took to write; our choic
 class LivePage:
     """Writes the page at the start, after jobs that end, and for good at the end.
 
-    Results matter more than their page: a disk that refuses it stops no job, and is told of at the end.
+    Results matter more than their page: a disk that refuses it, or a result of someone's own that it cannot show, stops
+    no job, and is told of at the end.
     """
 
     def __init__(self, progress, store: Store, path: Path, *, num_jobs: int):
@@ -54,7 +55,8 @@ class LivePage:
         try:
             write_page(self.store, self.path, gatherer=self.gatherer, progress=progress)
             self.problem = ""
-        except OSError as error:
-            self.problem = f"the report {self.path} could not be written: {error.strerror or error}"
+        except Exception as error:
+            reason = getattr(error, "strerror", None) or f"{type(error).__name__}: {error}"
+            self.problem = f"the report {self.path} could not be written: {reason}"
         ended = time.monotonic()
         self.due = ended + max(EVERY, SHARE * (ended - begun))

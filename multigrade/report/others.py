@@ -40,7 +40,7 @@ def _block(name: str, group: list[Cell]) -> Block:
 
 
 def _method(cell: Cell) -> str:
-    return cell.settings.get("method", cell.saved.job.kind)
+    return str(cell.settings.get("method", cell.saved.job.kind))
 
 
 def _title(cell: Cell) -> str:

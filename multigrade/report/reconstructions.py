@@ -1,6 +1,7 @@
 """Figures 4-14: curves and pictures of regression, denoising and deblurring."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from ..lab import catalogue
 from ..lab.claims.reconstruction import PAPER, title
@@ -21,10 +22,8 @@ def reconstruction(cells: Sequence[Cell], task: str, image: str, **level: int) -
 
 def _reconstruction_block(name: str, group: list[Cell], simple: list[Cell]) -> Block:
     runs, like = firsts(group), group[0]
-    beside = [
-        cell for cell in simple
-        if cell.saved.job.data == like.saved.job.data and cell.settings["size"] == like.settings["size"]
-    ]  # fmt: skip
+    same = {name: like.settings[name] for name in ("size", "noise_seed") if name in like.settings}
+    beside = [cell for cell in select(simple, **same) if cell.saved.job.data == like.saved.job.data]
     return Block("", name, (*runs, *beside), (reconstruction_chart(name, runs, beside),), plates(runs, beside))
 
 
@@ -59,7 +58,7 @@ def plates(runs: Sequence[Cell], simple: Sequence[Cell]) -> tuple[Plate, ...]:
 
 
 def _plate(cell: Cell, name: str, shown: Shown) -> Plate:
-    method, metrics = cell.settings.get("method", cell.saved.job.label), cell.metrics
+    method, metrics = str(cell.settings.get("method", cell.saved.job.label)), cell.metrics
     if name == "reference":
         return Plate(name, shown, "reference")
     if name == "input":
@@ -68,10 +67,11 @@ def _plate(cell: Cell, name: str, shown: Shown) -> Plate:
         return Plate(_with_psnr(method, metrics.get("test_psnr")), shown, "result")
     kind, _, number = name.partition(" ")
     if kind == "grade" and number.isdigit():
-        grades = metrics.get("grades_test_psnr", [])
-        psnr = grades[int(number) - 1] if int(number) <= len(grades) else None
+        grades = metrics.get("grades_test_psnr")
+        psnr = grades[int(number) - 1] if isinstance(grades, list) and 0 < int(number) <= len(grades) else None
     else:
-        psnr = metrics.get("snapshots", {}).get(number)
+        snapshots = metrics.get("snapshots")
+        psnr = snapshots.get(number) if isinstance(snapshots, Mapping) else None
     return Plate(_with_psnr(f"{method}, {name}", psnr), shown)
 
 
@@ -80,8 +80,9 @@ def _input_psnr(cell: Cell) -> float | None:
     return given.get("psnr") if isinstance(given, Mapping) else cell.metrics.get("input_psnr")
 
 
-def _with_psnr(label: str, value: float | None) -> str:
-    return label if value is None else f"{label}, {value:.2f} dB"
+def _with_psnr(label: str, value: Any) -> str:
+    """Of someone's own job the metric may be missing, or anything."""
+    return f"{label}, {value:.2f} dB" if isinstance(value, int | float) else label
 
 
 def clean(cells: Sequence[Cell]) -> list[Block]:

@@ -53,7 +53,6 @@ class Table:
     id: str
     name: str
     caption: str
-    item: str
     heads: tuple[str, ...]
     groups: tuple[Group, ...]
     rows: tuple[tuple[tuple[str, ...], tuple[Entry, ...]], ...]
@@ -68,11 +67,11 @@ def tables(cells: Sequence[Cell]) -> list[Table]:
     """The three of them; a table of which nothing was run has the paper's columns alone."""
     regression = [({"task": "regress", "image": image}, (title(image),)) for image in catalogue.REGRESSION_IMAGES]
     return [
-        _table("1", "PSNR of image regression on all pixels (dB); of the training pixels below it.", "table1",
-               ("image",), regression, cells),
-        _table("2", "PSNR of denoising (dB).", "table2", ("image", "noise"),
+        _table("1", "PSNR of image regression on all pixels (dB); of the training pixels below it.", ("image",),
+               regression, cells),
+        _table("2", "PSNR of denoising (dB).", ("image", "noise"),
                _levels("denoise", "noise", catalogue.NOISE_LEVELS), cells),
-        _table("3", "PSNR of deblurring (dB); the noise is 3.", "table3", ("image", "blur"),
+        _table("3", "PSNR of deblurring (dB); the noise is 3.", ("image", "blur"),
                _levels("deblur", "blur", catalogue.BLUR_LEVELS), cells),
     ]  # fmt: skip
 
@@ -85,24 +84,33 @@ def _levels(task: str, kind: str, levels: Sequence[int]) -> list[tuple[dict[str,
     ]
 
 
-def _table(number: str, caption: str, item: str, heads: tuple[str, ...], places, cells: Sequence[Cell]) -> Table:
+def _table(number: str, caption: str, heads: tuple[str, ...], places, cells: Sequence[Cell]) -> Table:
     task = places[0][0]["task"]
     runs = [cell for cell in select(cells, task=task) if cell.saved.job.kind in ("regression", "restoration")]
     simple = select(cells, task=task, kind="baseline")
-    ours, sizes = _columns(runs), sorted({cell.settings["size"] or 0 for cell in simple})
+    ours, inputs = _columns(runs), sorted({_input(cell) for cell in simple})
     names = list(dict.fromkeys(name for cell in simple for name in cell.metrics["methods"]))
     has_input = any("input_psnr" in cell.metrics for cell in simple)
     columns = (("input", *names) if has_input else tuple(names)) if simple else ()
     groups = [Group("paper", METHODS), *(Group(name, METHODS, note) for name, note, _ in ours)]
-    groups += [Group("simple methods" + (f" at {size} pixels" if size else ""), columns) for size in sizes]
+    groups += [
+        Group("simple methods" + f" at {size} pixels" * (size > 0), columns, f"noise seed {draw}" if draw else "")
+        for size, draw in inputs
+    ]
     rows = []
     for where, head in places:
         entries = [_printed(where, method) for method in METHODS]
         entries += [_run(select(part, **where, method=method), where) for _, _, part in ours for method in METHODS]
-        for size in sizes:
-            entries += _simple(select(simple, **where, size=size or None), columns)
+        for each in inputs:
+            entries += _simple([cell for cell in select(simple, **where) if _input(cell) == each], columns)
         rows.append((head, tuple(_starred(entries, cells))))
-    return Table(f"table-{number}", f"Table {number}", caption, item, heads, tuple(groups), tuple(rows))
+    return Table(f"table-{number}", f"Table {number}", caption, heads, tuple(groups), tuple(rows))
+
+
+def _input(cell: Cell) -> tuple[int, int]:
+    """What a picture was made into: its side (0: the whole) and the draw of the noise (0 where there is none)."""
+    settings = cell.settings
+    return settings.get("size") or 0, settings["noise_seed"] if settings.get("noise") else 0
 
 
 def _columns(runs: Sequence[Cell]) -> list[tuple[str, str, list[Cell]]]:
@@ -170,12 +178,12 @@ def _simple(found: Sequence[Cell], columns: Sequence[str]) -> list[Entry]:
 
 
 def _starred(entries: Sequence[Entry], cells: Sequence[Cell]) -> list[Entry]:
-    """The best of all entries on the same picture at the same size is marked."""
+    """The best of all entries on the same picture at the same size, with the same noise, is marked."""
     by_key = {cell.key: cell for cell in cells}
 
     def picture(entry: Entry) -> tuple:
         cell = by_key[entry.key]
-        return cell.saved.job.data, cell.settings.get("size")
+        return cell.saved.job.data, *_input(cell)
 
     best: dict[tuple, float] = {}
     for entry in entries:

@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from types import CodeType
+from types import CodeType, MethodType
 from typing import Any, NamedTuple
 
 import jax
@@ -92,8 +92,9 @@ def fingerprint(*arrays) -> str:
 def describe(value, within: tuple = ()) -> str:
     """A setting as text that is the same in another process: never an address.
 
-    A function is described by its name, its code, its defaults and what it closes over: two schedules of one factory
-    differ in the last alone. ``within`` are the values that this one is part of.
+    A function is described by its name, its code, its defaults, what it closes over (two schedules of one factory
+    differ in that alone), and the numbers, strings and arrays of its module that it names; a method and an object that
+    can be called also by the object's attributes. ``within`` are the values that this one is part of.
     """
     if any(value is outer for outer in within):
         return "..."  # a function may close over itself
@@ -121,4 +122,31 @@ def describe(value, within: tuple = ()) -> str:
     name = f"{getattr(value, '__module__', '?')}.{getattr(value, '__qualname__', type(value).__qualname__)}"
     inside = [getattr(value, key, None) for key in ("__code__", "__defaults__", "__kwdefaults__", "__wrapped__")]
     inside += [cell.cell_contents for cell in getattr(value, "__closure__", None) or ()]
+    inside += [_named_globals(value) or None, _attributes(value) or None]
     return name + "".join(map(part, (inner for inner in inside if inner is not None)))
+
+
+PLAIN = (str, int, float, np.generic, np.ndarray, jax.Array)
+
+
+def _named_globals(function) -> dict:
+    """What its code names of its module, if it is plain."""
+    known = getattr(function, "__globals__", {})
+    return {name: known[name] for name in _names(function) if isinstance(known.get(name), PLAIN)}
+
+
+def _names(value) -> list[str]:
+    """Names in the code of a function, and of those defined in it."""
+    code = getattr(value, "__code__", value)
+    if not isinstance(code, CodeType):
+        return []
+    return sorted({*code.co_names, *(name for inner in code.co_consts for name in _names(inner))})
+
+
+def _attributes(value) -> dict:
+    """Of the object whose method it is, or of a callable object; functions and modules have none that count."""
+    if isinstance(value, MethodType):
+        value = value.__self__
+    elif not callable(value) or hasattr(value, "__code__") or hasattr(value, "__wrapped__"):
+        return {}
+    return {} if isinstance(value, type) else getattr(value, "__dict__", {})

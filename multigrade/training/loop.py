@@ -9,6 +9,7 @@ import dataclasses
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from numbers import Integral
 from typing import Any, NamedTuple
 
 import jax
@@ -133,7 +134,8 @@ def minimise(
     state = State(now, now, best, stopping.init(), jnp.bool_(True), jnp.bool_(False))
     # Copies, for the loop overwrites its buffers, of strong types: a second chunk must find the first one's program.
     state = jax.tree.map(lambda leaf: jnp.array(leaf, jnp.result_type(leaf)), state)
-    host = _Host(problem, transformation, observers, grade, np.float32(loss_unit))
+    has_rate = learning_rate is not None or isinstance(optimiser, str)
+    host = _Host(problem, transformation, observers, grade, np.float32(loss_unit), has_rate)
     if resume is not None:
         state = host.from_arrays(resume, state)
     return host.run(beside(data, state), time_limit=time_limit, save=save, save_every=save_every)
@@ -141,8 +143,8 @@ def minimise(
 
 def _validate(num_steps, record_every, keep, observers, metrics) -> None:
     for name, value in (("num_steps", num_steps), ("record_every", record_every)):
-        if value < 1:
-            raise ValueError(f"{name} must be at least 1; got {value!r}")
+        if not isinstance(value, Integral) or value < 1:
+            raise ValueError(f"{name} must be an integer of at least 1; got {value!r}")
     if keep not in ("last", "best"):
         raise ValueError(f"keep must be 'last' or 'best'; got {keep!r}")
     for observer in observers:
@@ -278,9 +280,12 @@ def _loss(objective, auxiliary, data, params):
 class _Host:
     """Drives the compiled program and keeps the books: rows, observations, the clock."""
 
-    def __init__(self, problem: Problem, transformation, observers: Sequence[Observer], grade: int, loss_unit):
+    def __init__(
+        self, problem: Problem, transformation, observers: Sequence[Observer], grade: int, loss_unit, has_rate
+    ):
         self.problem, self.transformation, self.observers, self.grade = problem, transformation, observers, grade
         self.loss_unit = loss_unit
+        self.has_rate = has_rate  # a transformation of the caller's may hold one that is not seen
         self.num_steps, self.record_every = int(problem.num_steps), int(problem.record_every)
         self.names = [*LOSSES[: 1 + (problem.validation is not None)], *problem.metrics]
         self.steps = np.zeros(0, np.int32)
@@ -296,7 +301,7 @@ class _Host:
         while True:
             step = int(state.now.step)
             if reason := self._look(state):
-                return self._end(state, Outcome.OBSERVER, reason)
+                return self._cut_off(state, Outcome.OBSERVER, reason)
             chunk_started = time.perf_counter()
             asked = min(num_steps, self._steps_until_due(step))
             state, tables, count = _advance(self.transformation, self.problem, state, jnp.int32(asked))
@@ -305,9 +310,7 @@ class _Host:
             self.seconds = before + now - started
             num_steps = _next_num_steps(num_steps, asked, now - chunk_started)
             if not state.finite:
-                state = state._replace(now=_last_finite(self.transformation, self.problem, state.safe))
-                sentence = f"the loss was not finite after step {int(state.now.step)}; try a lower learning rate"
-                return self._end(state, Outcome.DIVERGED, sentence)
+                return self._diverged(state)
             if state.stopped:
                 return self._end(state, Outcome.PLATEAU, self.problem.stopping.sentence)
             if step == self.num_steps:  # the last record, which no step follows
@@ -317,7 +320,7 @@ class _Host:
                 save(self.to_arrays(state))
                 saved = time.perf_counter()
             if is_over:
-                return self._end(state, Outcome.TIME_LIMIT, f"{time_limit:g} seconds passed")
+                return self._cut_off(state, Outcome.TIME_LIMIT, f"{time_limit:g} seconds passed")
 
     def _steps_until_due(self, step: int) -> int:
         """Steps until an observer is due or the run ends, or as many as have room for their records."""
@@ -339,7 +342,7 @@ class _Host:
 
     def _snapshot(self, state: State, record: RunRecord) -> Snapshot:
         loss = jax.tree_util.Partial(_loss, self.problem.objective, state.now.auxiliary, self.problem.data)
-        rate = float(rate_at(self.problem.rate, state.now.step))
+        rate = float(rate_at(self.problem.rate, state.now.step)) if self.has_rate else np.nan
         return Snapshot(self.grade, record.num_steps, self.num_steps, state.now.params, loss, rate, record)
 
     def _note(self, name: str, step: int, seen: Observation) -> None:
@@ -356,6 +359,20 @@ class _Host:
     def _keep(self, steps: Array, rows: Array, count: int) -> None:
         self.steps = np.concatenate([self.steps, np.asarray(steps)[:count]])
         self.rows = np.concatenate([self.rows, np.asarray(rows)[:count]])
+
+    def _cut_off(self, state: State, outcome: Outcome, sentence: str) -> Run:
+        """The end of a run between two records: the present parameters, which it may return, are recorded first."""
+        problem = self.problem._replace(num_steps=jnp.int32(int(state.now.step)))
+        state, tables, count = _advance(self.transformation, problem, state, jnp.int32(0))
+        self._keep(*tables, int(count))
+        return self._end(state, outcome, sentence) if state.finite else self._diverged(state)
+
+    def _diverged(self, state: State) -> Run:
+        state = state._replace(now=_last_finite(self.transformation, self.problem, state.safe))
+        sentence = f"the loss was not finite after step {int(state.now.step)}; try a lower learning rate"
+        if not len(self.steps):
+            sentence = "the loss was not finite before the first step; scale inputs and targets"
+        return self._end(state, Outcome.DIVERGED, sentence)
 
     def _end(self, state: State, outcome: Outcome, sentence: str) -> Run:
         params = state.best[1] if state.best else state.now.params

@@ -19,7 +19,10 @@ from .record import RunRecord
 
 @dataclasses.dataclass(frozen=True)
 class Snapshot:
-    """A run at one moment. ``loss`` is params -> loss on the full training data, a pytree (jax.tree_util.Partial)."""
+    """A run at one moment. ``loss`` is params -> loss on the full training data, a pytree (jax.tree_util.Partial).
+
+    ``learning_rate`` is NaN for an optax transformation given without one: it may hold a rate of its own.
+    """
 
     grade: int
     step: int

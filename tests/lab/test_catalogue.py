@@ -126,6 +126,7 @@ def test_seeds_repeat_what_is_trained():
         ({"overrides": {"epochs": "many"}}, "epochs must be a whole number; got 'many'"),
         ({"overrides": {"epochs": "1.5"}}, "epochs must be a whole number; got '1.5'"),
         ({"overrides": {"epochs": "0"}}, "epochs must be positive; got 0"),
+        ({"names": ["theory"], "overrides": {"points": "3000"}}, "points must be at most 1024, which a setting has"),
         ({"overrides": {"learning_rate": "nan"}}, "learning_rate must be positive; got nan"),
         ({"names": ["lr-synthetic"], "overrides": {"rates": "0.1;0.2"}}, "rates must be a list of numbers"),
         ({"seeds": 0}, "seeds must be at least 1; got 0"),
@@ -201,10 +202,15 @@ def test_wrong_image_folders_are_one_line(tmp_path):
 
 
 def test_shrinking_takes_means_of_blocks():
-    image = np.arange(49.0).reshape(7, 7)
+    image = np.arange(42.0).reshape(7, 6)
     np.testing.assert_allclose(shrunk(image, 2), [[image[:3, :3].mean(), image[:3, 3:6].mean()],
                                                   [image[3:6, :3].mean(), image[3:6, 3:6].mean()]])  # fmt: skip
     assert shrunk(image, None) is image
+    image = np.random.default_rng(0).uniform(size=(7, 7))
+    for size in range(1, 8):  # all of the picture, also where pixels must be shared out
+        repeated = np.repeat(np.repeat(image, size, axis=0), size, axis=1)
+        np.testing.assert_allclose(shrunk(image, size), shrunk(repeated, size))
+        assert shrunk(image, size).mean() == pytest.approx(image.mean())
     with pytest.raises(ValueError, match="size must be at most the image's own, 7; got 8"):
         shrunk(image, 8)
 

@@ -11,11 +11,13 @@ from multigrade.cli import app
 from multigrade.lab.claims import Status, claims, verdicts
 from multigrade.lab.claims.ledger import Claim, Finding, Need, judge
 from multigrade.lab.claims.measures import rises
-from multigrade.lab.claims.rates import below, best_at, fails_above, wider
+from multigrade.lab.claims.rates import below, best_at, fails_above, more_rates, wider
 from multigrade.lab.claims.reconstruction import PAPER, better, gains, number, oscillation
-from multigrade.lab.claims.spectral_rules import much_better, sensitive, similar
+from multigrade.lab.claims.spectral_rules import much_better, sensitive, similar, steadier
 from multigrade.lab.job import Job, Result, Saved
+from multigrade.lab.recipes import SYNTHETIC_RATES
 from multigrade.lab.store import Store
+from multigrade.training.record import Outcome
 
 from . import worlds
 
@@ -187,12 +189,21 @@ def test_what_ends_a_run_is_not_how_it_is_looked_at():
     assert found["eig-image-regression/barbara/mgdl-confined"].sentence.startswith("changed: spectrum_every")
     rates = by_id(verdicts(worlds.world(True, ["lr-synthetic"], overrides={"record_every": "1"})))
     assert rates["lr-synthetic/1/mgdl-range"].sentence.startswith("changed: record_every")  # plateaus are in records
+    fewer = by_id(verdicts(worlds.world(True, ["eig-synthetic"], overrides={"num_eigenvalues": "1"})))
+    assert fewer["eig-synthetic/1/sgdl-largest"].sentence.startswith("changed: num_eigenvalues")  # of ten
 
 
 def test_jobs_from_outside_the_catalogue_decide_nothing():
     own = Job("mine", "regression", {"task": "regress", "image": "chest", "method": "MGDL", "seed": 0})
     found = verdicts([Saved(own, Result({"test_psnr": 38.5}))])
     assert {verdict.status for verdict in found} == {Status.NOT_RUN}
+
+
+def test_jobs_from_outside_the_catalogue_replace_no_picture():
+    ours = [saved._replace(info={"finished": "2026-01-01"}) for saved in worlds.world(True, ["table1"])]
+    own = Job("mine", "sharpen", {"image": "chest", "stand_in": False}, "another file")
+    later = Saved(own, Result({}), {"finished": "2026-01-02"})
+    assert [v.status for v in verdicts([*ours, later])] == [v.status for v in verdicts(ours)]
 
 
 def test_the_most_faithful_results_decide():
@@ -214,6 +225,83 @@ def test_baselines_of_the_same_cell_are_shown():
     assert by_id(verdicts([*mixed, *shrunk]))["table2/butterfly/10/mgdl"].baselines == {}
 
 
+def test_runs_that_saw_different_noise_are_not_compared():
+    drawn, other = worlds.world(True, ["table2"]), worlds.world(True, ["table2"], overrides={"noise_seed": "7"})
+    sgdl, mgdl = (
+        [s for s in made if s.job.settings["method"] == method] for made, method in ((drawn, "SGDL"), (other, "MGDL"))
+    )
+    baselines = [s for s in drawn if s.job.kind == "baseline"]
+    found = by_id(verdicts([*sgdl, *mgdl, *baselines]))
+    assert found["table2/butterfly/10/mgdl"].status is Status.HOLDS  # any draw is as good
+    assert found["table2/butterfly/10/better"].status is Status.NOT_COMPARABLE
+    assert found["table2/butterfly/10/better"].sentence.startswith("different draws of the noise")
+    assert found["table2/butterfly/10/sgdl"].baselines == {"simple": 25.0}
+    assert found["table2/butterfly/10/mgdl"].baselines == {}
+
+
+def with_metrics(saved: Saved, **metrics) -> Saved:
+    return saved._replace(result=saved.result._replace(metrics={**saved.result.metrics, **metrics}))
+
+
+@pytest.mark.parametrize("wrong", [0, 1, 2])
+def test_one_seed_contradicts_a_theorem(wrong):
+    seen = worlds.world(True, ["theory", "convex"], seeds=3)
+    changes = {"rises": 1, "linearised_late_change": 1.0, "last_distance": 1.0, "network_objective": 3.0}
+    seen = [with_metrics(saved, **changes) if saved.job.settings["seed"] == wrong else saved for saved in seen]
+    for results in (seen, seen[::-1]):
+        found = by_id(verdicts(results))
+        assert {found[f"theorem/{number}"].status for number in range(1, 6)} == {Status.FAILS}
+
+
+def test_the_first_seed_is_seed_0_and_alpha_is_the_largest_of_all_seeds():
+    seen = worlds.world(True, ["figure-cameraman", "eig-synthetic"], seeds=3)
+    spectrum = worlds.flat(-60.0, 1.2)
+    seen = [
+        saved._replace(
+            result=saved.result._replace(records=worlds.grades(saved.job.settings, spectrum=spectrum, rate=0.05))
+        )
+        if saved.job.settings.get("setting") == 1 and saved.job.settings["method"] == "MGDL" and seed == 2
+        else with_metrics(saved, snapshots={"9800": float(seed), "9850": 0.0})
+        for saved in seen
+        if (seed := saved.job.settings.get("seed")) is not None
+    ]
+    for results in (seen, seen[::-1]):
+        found = by_id(verdicts(results))
+        assert found["figure-cameraman/mgdl"].numbers["PSNR at 9800"] == 0
+        assert found["eig-synthetic/1/alpha"].status is Status.FAILS
+        assert found["eig-synthetic/1/alpha"].numbers["grade 4"] == pytest.approx(61 / 0.05)
+        assert found["eig-synthetic/2/alpha"].status is Status.HOLDS
+
+
+@pytest.mark.parametrize("seen", ["nothing found", "step 0 alone"])
+def test_spectra_that_were_not_found_decide_nothing(seen):
+    def lost(record):
+        spectrum = dict(record.observations["spectrum"])
+        if seen == "step 0 alone":
+            spectrum = {name: column[:1] for name, column in spectrum.items()}
+        else:
+            spectrum |= {end: np.full_like(spectrum[end], np.nan) for end in ("smallest", "largest")}
+        return dataclasses.replace(record, observations={"spectrum": spectrum})
+
+    names = ["eig-synthetic", "eig-image-regression", "eig-image-denoising", "msdl-synthetic"]
+    results = [
+        saved._replace(result=saved.result._replace(records=tuple(lost(r) for r in saved.result.records)))
+        if "spectrum" in saved.job.settings["config"] else saved
+        for saved in worlds.world(True, names)
+    ]  # fmt: skip
+    found = [v for v in verdicts(results) if v.status is Status.NOT_COMPARABLE]
+    assert {v.sentence for v in found} == {"no spectrum was found there"}
+    # 8 of setting 1 and 8 of setting 2 have a spectrum in their rule, with those of MSDL, and 2 of each of 8 pictures.
+    assert len(found) == 16 + 16
+
+
+def test_json_has_no_nan():
+    claim = Claim("id", "Table 1", "s.", "t", (Need("run", "kind", {}),),
+                  lambda cells: Finding(True, "", {"a": np.nan, "b": np.inf, "c": 1.0, "d": None}))  # fmt: skip
+    told = json.dumps(judge(claim, cell(1.0)).to_json(), allow_nan=False)
+    assert json.loads(told)["numbers"] == {"a": None, "b": None, "c": 1.0, "d": None}
+
+
 # ---- rules at their thresholds ----------------------------------------------------------------------------------
 
 
@@ -225,11 +313,15 @@ def cell(*values, metric="test_psnr", records=()):
     ]
 
 
-def sweep(losses: dict):
+def sweep(losses: dict, **rest):
+    """One result per rate; ``rest`` is the loss at all other rates of the recipe."""
+    settings = {"config": "synthetic sweep", "recipe": "paper"}
+    losses = dict.fromkeys(SYNTHETIC_RATES, rest["rest"]) | losses if rest else losses
     return [
-        Saved(Job("item", "descent", {"learning_rate": rate}), Result({"train_loss": v, "is_diverged": v is None}))
+        Saved(Job("item", "descent", {**settings, "learning_rate": rate}),
+              Result({"train_loss": v, "is_diverged": v is None}))
         for rate, v in losses.items()
-    ]
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("ours", "holds"), [(29.5, True), (30.5, True), (29.49, False), (30.51, False), (None, False)])
@@ -284,16 +376,32 @@ def test_the_best_rate_is_that_of_the_lowest_loss():
 
 
 def test_a_wider_range_has_no_gap():
-    narrow = sweep({0.01: 0.5, 0.03: 1e-4, 0.05: 1e-4, 0.08: 1e-4, 0.3: 0.5})
-    holed = sweep({0.01: 1e-4, 0.03: 0.5, 0.05: 0.5, 0.08: 0.5, 0.3: 1e-4})
+    narrow = sweep({0.03: 1e-4, 0.05: 1e-4, 0.06: 1e-4, 0.08: 1e-4}, rest=0.5)
+    holed = sweep({0.01: 1e-4, 0.3: 1e-4}, rest=0.5)
     assert wider(0.001)({"SGDL": narrow, "MGDL": holed}).holds is False
     assert wider(0.001)({"SGDL": holed, "MGDL": narrow}).holds
 
 
 def test_a_method_that_fails_at_all_rates_is_not_called_insensitive():
-    failing, good = sweep({0.01: 0.9, 0.1: 1.0, 0.3: 1.2}), sweep({0.01: 0.9, 0.1: 1e-3, 0.3: 1e-3})
+    failing, good = sweep({0.1: 1.0, 0.3: 1.2}, rest=0.9), sweep({0.1: 1e-3, 0.3: 1e-3}, rest=0.9)
     assert sensitive({"MSDL": failing, "MGDL": good}).holds
     assert sensitive({"MSDL": good, "MGDL": failing}).holds is False
+
+
+@pytest.mark.parametrize("rule", [wider(0.001), more_rates(0.01), sensitive])
+def test_a_sweep_under_way_decides_nothing(rule):
+    some, more = sweep(dict.fromkeys(SYNTHETIC_RATES[:2], 1e-4)), sweep(dict.fromkeys(SYNTHETIC_RATES[:6], 1e-4))
+    found = rule({"SGDL": some, "MGDL": more})
+    assert (found.holds, found.sentence) == (None, "2 of 15 rates were run")
+    assert rule({"SGDL": sweep({}, rest=1e-4), "MGDL": sweep({0.55: 1e-4}, rest=1e-4)}).holds is False  # at shared ones
+
+
+def test_one_rate_of_an_image_refutes_better_everywhere_and_proves_nothing():
+    for is_right, status in ((True, Status.NOT_COMPARABLE), (False, Status.FAILS)):
+        some = [s for s in worlds.world(is_right, ["lr-image"]) if s.job.settings["learning_rate"] == 1.0]
+        found = by_id(verdicts(some))
+        assert found["lr-image/cameraman/better"].status is status
+        assert found["lr-image/cameraman/mgdl-stable"].status is Status.NOT_COMPARABLE  # no other rate to be held to
 
 
 @pytest.mark.parametrize(
@@ -322,6 +430,18 @@ def test_oscillation_asks_for_a_restless_sgdl_and_a_calm_mgdl(restless, holds):
     sgdl, mgdl = ((worlds.record(100, restless_from=start),) for start in restless)
     cells = {"SGDL": cell(1.0, records=sgdl), "MGDL": cell(1.0, records=mgdl)}
     assert oscillation("train_loss")(cells).holds is holds
+
+
+def test_a_run_that_diverged_is_not_steady_and_grades_that_there_are_not_tell_nothing():
+    wild, calm = worlds.record(100, restless_from=0), worlds.record(100)
+    lost = dataclasses.replace(calm, outcome=Outcome.DIVERGED)
+    for rule in (steadier, oscillation("train_loss"), oscillation("psnr")):
+        found = [rule({"SGDL": cell(1.0, records=(wild,)), "MGDL": cell(1.0, records=(calm, last))})
+                 for last in (calm, lost)]  # fmt: skip
+        assert found[0].holds
+        assert (found[1].holds, found[1].sentence) == (False, "MGDL diverged")
+    single = {"SGDL": cell(1.0, records=(wild,)), "MGDL": cell(1.0, records=(calm,))}
+    assert oscillation("psnr")(single).holds is None
 
 
 def test_a_rule_that_cannot_tell_is_not_comparable():
@@ -361,6 +481,19 @@ def test_wrong_filters_are_one_line(store, arguments, message):
     outcome = CliRunner().invoke(app, ["claims", str(store.path), *arguments])
     assert isinstance(outcome.exception, ValueError)
     assert message in str(outcome.exception)
+
+
+def test_results_on_pictures_that_were_replaced_are_told_with_the_remedy(tmp_path):
+    """Going back to the first folder makes no new result: its jobs are there."""
+    for day, data in enumerate(("first folder", "second folder")):
+        for saved in worlds.world(True, ["figure-cameraman"]):
+            job = dataclasses.replace(saved.job, data=data)
+            Store(tmp_path).save(job, saved.result, {"finished": f"2026-01-0{day}"})
+    told = CliRunner().invoke(app, ["claims", str(tmp_path)])
+    assert told.stderr == (
+        "3 results are not used: later runs saw other files for their pictures; use one store for each image folder\n"
+    )
+    assert "figure-cameraman/mgdl" in told.stdout
 
 
 def test_a_store_that_is_not_there_is_one_line(tmp_path):

@@ -9,6 +9,7 @@ import pytest
 from multigrade.imaging.metrics import psnr
 from multigrade.lab import catalogue, experiments
 from multigrade.lab.job import Job
+from multigrade.synthetic import setting, training_points
 
 SHORT = {"regression": 40, "restoration": 20, "descent": 200, "denoising descent": 100}  # steps per grade
 ITEMS = {
@@ -40,6 +41,16 @@ def assert_equal(first, second):
         (arrays, end), (other, other_end) = a.to_arrays(), b.to_arrays()
         assert {**end, "seconds": 0} == {**other_end, "seconds": 0}
         assert all(np.array_equal(arrays[name], other[name], equal_nan=True) for name in arrays)
+
+
+@pytest.mark.parametrize("num", [1, 64, 1000, 1024])
+def test_training_points_are_distinct_points_of_the_setting(num):
+    data, (x, y) = setting(2), training_points(2, num)
+    rows = np.searchsorted(data.x_train[:, 0], x[:, 0])
+    assert len(np.unique(rows)) == num
+    np.testing.assert_array_equal(data.y_train[rows], y)
+    with pytest.raises(ValueError, match=f"points must be between 1 and 1024, .*; got {1024 + num}"):
+        training_points(2, 1024 + num)
 
 
 class Interruption(Exception):

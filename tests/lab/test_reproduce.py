@@ -9,6 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from multigrade import cli
+from multigrade.lab.job import Job, Result
 from multigrade.lab.store import Store
 
 from . import small
@@ -166,6 +167,16 @@ def test_a_folder_without_the_papers_images_and_a_wrong_store_are_one_line(tmp_p
     assert "must be a folder" in complaint("reproduce", "theory", "--store", tmp_path / "file")
     assert "there is no store at" in complaint("runs", tmp_path / "none")
     assert "--where must be name=value" in complaint("runs", tmp_path, "--where", "setting")
+
+
+def test_runs_compare_numbers_as_numbers(tmp_path):
+    for rate in (5e-5, 3 * 0.01, 2, "auto"):
+        Store(tmp_path).save(Job("mine", "fit", {"learning_rate": rate, "is_fast": True}), Result({}), {})
+    for text, number in (("0.00005", 1), ("5e-05", 1), ("0.03", 1), ("2.0", 1), ("auto", 1), ("0.031", 0)):
+        assert f"{number} results" in run("runs", tmp_path, "--where", f"learning_rate={text}").stdout
+    assert "0 results" in run("runs", tmp_path, "--where", "is_fast=1").stdout
+    message = "--where must name a setting of a result: is_fast, learning_rate; got 'learning-rate'"
+    assert complaint("runs", tmp_path, "--where", "learning-rate=2") == message
 
 
 def test_a_failed_job_gives_exit_code_1_and_its_reason(tmp_path, monkeypatch):

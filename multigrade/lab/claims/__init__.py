@@ -10,12 +10,13 @@ stands in or was trained otherwise is shown beside it as "not comparable", with 
 
 from collections.abc import Sequence
 
+from ..catalogue import is_ours
 from ..images import replaced
 from ..job import Saved
 from . import rates, reconstruction, spectra, theorems
 from .ledger import Claim, Status, Verdict, judge
 
-__all__ = ["Claim", "Status", "Verdict", "claims", "verdicts"]
+__all__ = ["Claim", "Status", "Verdict", "claims", "left_out", "verdicts"]
 
 
 def claims() -> tuple[Claim, ...]:
@@ -25,6 +26,11 @@ def claims() -> tuple[Claim, ...]:
 
 def verdicts(results: Sequence[Saved]) -> list[Verdict]:
     """One verdict per claim; a picture that was replaced by another file since does not count."""
-    left_out = replaced(results)
-    results = [saved for saved in results if saved.job.key not in left_out]
+    unused = left_out(results)
+    results = [saved for saved in results if is_ours(saved.job) and saved.job.key not in unused]
     return [judge(claim, results) for claim in claims()]
+
+
+def left_out(results: Sequence[Saved]) -> dict[str, str]:
+    """Why results of the catalogue do not count, by key: later runs saw another file for their picture."""
+    return replaced(saved for saved in results if is_ours(saved.job))

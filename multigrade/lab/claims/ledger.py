@@ -10,6 +10,7 @@ fewer epochs than the paper's    only in the direction that more epochs could no
 
 import dataclasses
 import enum
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -17,7 +18,7 @@ from .. import recipes
 from ..job import Saved
 
 RECIPES = ("paper", "fast", "best", "quick")
-LOOKING = ("num_eigenvalues", "noise_seed")  # how a run is looked at, or which draw
+DRAW = "noise_seed"  # which draw of the noise; any is as good, but all runs of a claim must have seen the same
 
 PAPER = "paper"  # the printed number among the numbers of a finding
 
@@ -95,8 +96,13 @@ class Verdict(NamedTuple):
 
     def to_json(self) -> dict[str, Any]:
         told = {name: getattr(self.claim, name) for name in ("id", "place", "statement", "tolerance", "note")}
-        found = {"status": str(self.status), "sentence": self.sentence, "numbers": dict(self.numbers)}
-        return {**told, **found, "keys": list(self.keys), "baselines": dict(self.baselines), "recipe": self.recipe}
+        found = {"status": str(self.status), "sentence": self.sentence, "numbers": _finite(self.numbers)}
+        return {**told, **found, "keys": list(self.keys), "baselines": _finite(self.baselines), "recipe": self.recipe}
+
+
+def _finite(numbers: Mapping[str, float | None]) -> dict[str, float | None]:
+    """JSON has no NaN and no infinity: None in their place."""
+    return {name: None if number is None or not math.isfinite(number) else number for name, number in numbers.items()}
 
 
 def judge(claim: Claim, results: Sequence[Saved]) -> Verdict:
@@ -116,12 +122,13 @@ def judge(claim: Claim, results: Sequence[Saved]) -> Verdict:
 
 
 def _select(need: Need, results: Sequence[Saved], recipe: str) -> list[Saved]:
-    """Matching results of the most faithful variant: one for each rate and seed."""
+    """Matching results of the most faithful variant: one for each rate and seed, seeds rising."""
     matching = [saved for saved in results if need.matches(saved, recipe)]
     if not matching:
         return []
     best = min(_faithfulness(saved) for saved in matching)
-    return [saved for saved in matching if _faithfulness(saved) == best]
+    chosen = (saved for saved in matching if _faithfulness(saved) == best)
+    return sorted(chosen, key=lambda saved: saved.job.settings.get("seed", 0))
 
 
 def _faithfulness(saved: Saved) -> tuple:
@@ -136,7 +143,7 @@ def _faithfulness(saved: Saved) -> tuple:
 def _departures(settings: Mapping[str, Any]) -> list[str]:
     """Settings that make another training of it than the paper's; fewer epochs are not among them."""
     epochs, full = _epochs(settings)
-    harmless = [*LOOKING, *(["epochs"] if epochs <= full else [])]
+    harmless = [DRAW, *(["epochs"] if epochs <= full else [])]
     # Where nothing ends a grade by its eigenvalues, it does not matter how often they are looked at.
     harmless += ["spectrum_every"] if settings.get("edge") is None else []
     return [name for name in settings.get("changed", []) if name not in harmless]
@@ -190,6 +197,8 @@ def _obstacle(claim: Claim, used: Sequence[Saved]) -> str | None:
         return "stand-in picture"
     if claim.any_size:
         return None
+    if len({each[DRAW] for each in settings if DRAW in each}) > 1:
+        return "different draws of the noise"
     if recipe != "paper" and any(each["config"] in recipes.IMAGE_TASKS for each in settings):
         return f"{recipe} recipe, not the paper's training"
     changed = {name for each in settings for name in _departures(each)}
@@ -203,10 +212,11 @@ def _share_of_epochs(used: Sequence[Saved]) -> tuple[int, int] | None:
 
 
 def _baselines(claim: Claim, used: Sequence[Saved], results: Sequence[Saved]) -> dict[str, float]:
-    """Simple methods on the same cell of the same picture at the same size."""
+    """Simple methods on the same cell of the same picture at the same size, with the same noise."""
     if not claim.cell:
         return {}
-    same = {"size": used[0].job.settings["size"], **claim.cell}
+    given = used[0].job.settings
+    same = {**{name: given[name] for name in ("size", DRAW) if name in given}, **claim.cell}
     for saved in results:
         settings = saved.job.settings
         is_same = saved.job.kind == "baseline" and saved.job.data == used[0].job.data

@@ -1,11 +1,14 @@
 """What rules read off saved results: means over seeds, and how restless a curve is."""
 
+import dataclasses
 from collections.abc import Sequence
 
 import numpy as np
 
-from ...training.record import RunRecord
+from ...training.record import Outcome, RunRecord
+from .. import recipes
 from ..job import Saved
+from .ledger import Cells
 
 # A loss oscillates if it rises by this much per record, on average; our choice. 0.05 dB are 1.2 %.
 OSCILLATES = 0.05
@@ -35,21 +38,31 @@ def rises(record: RunRecord, column: str = "train_loss", *, first: float = 0.0, 
 
 
 def restlessness(cell: Sequence[Saved], column: str = "train_loss", *, grades: slice = slice(None), **span) -> float:
-    """``rises`` of the chosen grades, averaged; over seeds too."""
-    return float(np.mean([rises(record, column, **span) for saved in cell for record in saved.result.records[grades]]))
+    """``rises`` of the chosen grades, averaged; over seeds too. NaN if a run has none of these grades."""
+    records = [saved.result.records[grades] for saved in cell]
+    found = [rises(record, column, **span) for of_seed in records for record in of_seed]
+    return float(np.mean(found)) if all(records) else np.nan
 
 
-def eigenvalues(cell: Sequence[Saved], end: str, *, after: int = 0) -> np.ndarray:
+def has_diverged(cell: Sequence[Saved]) -> bool:
+    """Whether a grade of a seed did; its record ends before, and may look calm."""
+    return any(record.outcome is Outcome.DIVERGED for saved in cell for record in saved.result.records)
+
+
+def eigenvalues(
+    cell: Sequence[Saved], end: str, *, index: int = 0, after: int = 0, until: float = np.inf
+) -> np.ndarray:
     """(looks, num): the recorded smallest or largest eigenvalues of I - eta H, outside in, all grades and seeds.
 
-    Step 0 says nothing about training and is left out.
+    Step 0 says nothing about training and is left out, and so are looks that did not find the one with this index.
     """
     rows = []
     for saved in cell:
         for record in saved.result.records:
             seen = record.observations["spectrum"]
-            rows.append(seen[end][seen["step"] > after])
-    return np.concatenate(rows)
+            rows.append(seen[end][(seen["step"] > after) & (seen["step"] <= until)])
+    found = np.concatenate(rows)
+    return found[~np.isnan(found[:, index])] if found.shape[1] > index else found[:0]
 
 
 def by_rate(cell: Sequence[Saved], metric: str) -> dict[float, float | None]:
@@ -58,6 +71,16 @@ def by_rate(cell: Sequence[Saved], metric: str) -> dict[float, float | None]:
     at = {rate: [saved for saved in cell if saved.job.settings["learning_rate"] == rate] for rate in rates}
     is_diverged = {rate: any(saved.result.metrics["is_diverged"] for saved in runs) for rate, runs in at.items()}
     return {rate: None if is_diverged[rate] else mean(runs, metric) for rate, runs in at.items()}
+
+
+def shared_rates(cells: Cells, metric: str) -> tuple[dict[str, dict[float, float | None]], str]:
+    """``by_rate`` of every role at the rates that all were run at; how many of the recipe's, if some are missing."""
+    values = {name: by_rate(cell, metric) for name, cell in cells.items()}
+    shared = set.intersection(*(set(each) for each in values.values()))
+    settings = next(iter(cells.values()))[0].job.settings
+    grid = set(dataclasses.asdict(recipes.CONFIGS[settings["config"]][settings["recipe"]])["rates"])
+    missing = "" if grid <= shared else f"{len(grid & shared)} of {len(grid)} rates were run"
+    return {name: {rate: each[rate] for rate in sorted(shared)} for name, each in values.items()}, missing
 
 
 def named(label: str, values: dict[float, float | None]) -> dict[str, float | None]:

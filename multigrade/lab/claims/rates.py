@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Callable, Iterator
 
 from .ledger import Cells, Claim, Finding, Need
-from .measures import by_rate, named
+from .measures import by_rate, named, shared_rates
 from .reconstruction import title
 
 NOT_CONVERGED = 0.01  # a training loss above it, or divergence; our reading of "fails to converge" in setting 1
@@ -160,24 +160,24 @@ def wider(threshold: float) -> Callable[[Cells], Finding]:
     """The second role reaches the threshold over a larger ratio of rates, without a gap."""
 
     def rule(cells: Cells) -> Finding:
-        ratios, told = [], []
-        for name, cell in cells.items():
-            losses = by_rate(cell, "train_loss")
-            good = _longest(losses, _good(losses, threshold))
-            ratios.append(max(good) / min(good) if good else 0.0)
-            told.append(f"{name}: {_rates(good) if good else 'none'}")
-        numbers = dict(zip(cells, ratios, strict=True))
-        return Finding(ratios[1] > ratios[0], f"below {threshold:g} at " + "; ".join(told), numbers)
+        losses, missing = shared_rates(cells, "train_loss")
+        good = {name: _longest(each, _good(each, threshold)) for name, each in losses.items()}
+        ratios = {name: max(rates) / min(rates) if rates else 0.0 for name, rates in good.items()}
+        first, second = ratios.values()
+        told = "; ".join(f"{name}: {_rates(rates) if rates else 'none'}" for name, rates in good.items())
+        return Finding(None if missing else second > first, missing or f"below {threshold:g} at {told}", ratios)
 
     return rule
 
 
 def more_rates(threshold: float) -> Callable[[Cells], Finding]:
     def rule(cells: Cells) -> Finding:
-        counts = {name: float(len(_good(by_rate(cell, "train_loss"), threshold))) for name, cell in cells.items()}
+        losses, missing = shared_rates(cells, "train_loss")
+        counts = {name: float(len(_good(each, threshold))) for name, each in losses.items()}
         first, second = counts.values()
         told = ", ".join(f"{name} {count:.0f}" for name, count in counts.items())
-        return Finding(second > first, f"rates with a loss below {threshold:g}: {told}", counts)
+        told = missing or f"rates with a loss below {threshold:g}: {told}"
+        return Finding(None if missing else second > first, told, counts)
 
     return rule
 
@@ -193,14 +193,13 @@ def _longest(losses: dict[float, float | None], good: list[float]) -> list[float
 
 
 def _better_everywhere(cells: Cells) -> Finding:
-    low, high = (by_rate(cell, "test_psnr") for cell in cells.values())
-    shared = sorted(low.keys() & high.keys())
+    values, missing = shared_rates(cells, "test_psnr")
+    low, high = values.values()
     numbers = named("SGDL", low) | named("MGDL", high)
-    if not shared:
-        return Finding(None, "no rate was run with both methods", numbers)
-    bad = [rate for rate in shared if high[rate] is None or (low[rate] is not None and high[rate] <= low[rate])]
-    told = f"not better at {_rates(bad)}" if bad else f"better at all {len(shared)} rates"
-    return Finding(not bad, told, numbers)
+    bad = [rate for rate in low if high[rate] is None or (low[rate] is not None and high[rate] <= low[rate])]
+    if bad or not missing:  # one rate refutes it
+        return Finding(not bad, f"not better at {_rates(bad)}" if bad else f"better at all {len(low)} rates", numbers)
+    return Finding(None, missing, numbers)
 
 
 def _fails_near_one(cells: Cells) -> Finding:
@@ -218,8 +217,8 @@ def _stable_near_one(cells: Cells) -> Finding:
     (cell,) = cells.values()
     values = by_rate(cell, "test_psnr")
     near = {rate: value for rate, value in values.items() if rate >= NEAR_ONE}
-    if not near:
-        return Finding(None, f"the sweep must hold rates from {NEAR_ONE}", {})
+    if not 0 < len(near) < len(values):
+        return Finding(None, f"the sweep must hold rates from {NEAR_ONE}, and below it", named("PSNR", values))
     best = max((value for value in values.values() if value is not None), default=0.0)
     bad = [rate for rate, value in near.items() if value is None or value < best - ACCURATE]
     told = f"falls behind at {_rates(bad)}" if bad else f"within {ACCURATE} dB of its best, {best:.2f}"

@@ -5,9 +5,11 @@ import json
 from collections.abc import Callable, Iterator
 from importlib.resources import files
 
+import numpy as np
+
 from .ledger import PAPER as PRINTED
 from .ledger import Cells, Claim, Finding, Need
-from .measures import OSCILLATES, mean, restlessness, spread
+from .measures import OSCILLATES, has_diverged, mean, restlessness, spread
 
 PAPER = json.loads(files("multigrade.lab").joinpath("paper.json").read_text())
 METHODS = ("SGDL", "MGDL")
@@ -128,6 +130,8 @@ def _steady_shots(cells: Cells) -> Finding:
     (cell,), (shots, numbers) = cells.values(), _shots(cells)
     rise = restlessness(cell, first=0.5, grades=slice(-1, None))
     numbers = {"rises (dB per record)": rise, **numbers}
+    if has_diverged(cell):
+        return Finding(False, "MGDL diverged", numbers)
     if len(shots) < 2:
         return Finding(None, NO_SHOTS, numbers)
     is_rising = shots[-1] > shots[0] and all(b >= a - STEADY for a, b in itertools.pairwise(shots))
@@ -251,6 +255,10 @@ def oscillation(column: str) -> Callable[[Cells], Finding]:
             return Finding(None, f"these runs did not record {column}", {})
         first, grades = (0.5, slice(-1, None)) if column == "train_loss" else (0.0, slice(1, None))
         wild, calm = restlessness(sgdl, column, first=first), restlessness(mgdl, column, first=first, grades=grades)
+        if has_diverged(mgdl):
+            return Finding(False, "MGDL diverged", {"SGDL": wild})
+        if np.isnan(calm):
+            return Finding(None, "MGDL has no later grades", {"SGDL": wild})
         told = f"SGDL {wild:.3f} dB per record, MGDL {calm:.3f}"
         return Finding(wild >= OSCILLATES and calm < wild / 2, told, {"SGDL": wild, "MGDL": calm})
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import numpy as np
 
 from .ledger import Cells, Finding
-from .measures import OSCILLATES, by_rate, eigenvalues, mean, named, restlessness
+from .measures import OSCILLATES, eigenvalues, has_diverged, mean, named, restlessness, shared_rates
 
 # Our readings of the text's words, in eigenvalues and shares of the looks at a spectrum.
 NEAR = -0.9  # "near -1" and "approaches -1"
@@ -23,30 +23,26 @@ def share_below(index: int, bound: float, share: float) -> Callable[[Cells], Fin
 
     def rule(cells: Cells) -> Finding:
         (cell,) = cells.values()
-        found = eigenvalues(cell, "smallest")
-        if not len(found) or found.shape[1] <= index:
+        found = eigenvalues(cell, "smallest", index=index)
+        if not len(found):
             return _unseen()
         seen = float(np.mean(found[:, index] <= bound))
-        numbers = {"share": seen, "lowest": float(np.nanmin(found[:, index]))}
+        numbers = {"share": seen, "lowest": float(np.min(found[:, index]))}
         return Finding(seen >= share, f"in {seen:.0%} of {len(found)} spectra", numbers)
 
     return rule
 
 
-def inside_until(last: int | None) -> Callable[[Cells], Finding]:
-    """No eigenvalue at or below -1 up to this step (None: to the end)."""
+def inside_until(last: int) -> Callable[[Cells], Finding]:
+    """No eigenvalue at or below -1 up to this step."""
 
     def rule(cells: Cells) -> Finding:
         (cell,) = cells.values()
-        lowest = [
-            float(np.nanmin(seen["smallest"][chosen, 0]))
-            for saved in cell
-            for seen in (record.observations["spectrum"] for record in saved.result.records)
-            if (chosen := (seen["step"] > 0) & (seen["step"] <= (last or np.inf))).any()
-        ]
-        if not lowest:
+        found = eigenvalues(cell, "smallest", until=last)
+        if not len(found):
             return _unseen()
-        return Finding(min(lowest) > -1, f"lowest {min(lowest):.4f}", {"lowest": min(lowest)})
+        lowest = float(np.min(found[:, 0]))
+        return Finding(lowest > -1, f"lowest {lowest:.4f}", {"lowest": lowest})
 
     return rule
 
@@ -54,10 +50,10 @@ def inside_until(last: int | None) -> Callable[[Cells], Finding]:
 def drops_after(step: int, bound: float = -1.0, index: int = 0) -> Callable[[Cells], Finding]:
     def rule(cells: Cells) -> Finding:
         (cell,) = cells.values()
-        found = eigenvalues(cell, "smallest", after=step)
-        if not len(found) or found.shape[1] <= index:
+        found = eigenvalues(cell, "smallest", index=index, after=step)
+        if not len(found):
             return _unseen()
-        lowest = float(np.nanmin(found[:, index]))
+        lowest = float(np.min(found[:, index]))
         return Finding(lowest <= bound, f"lowest {lowest:.4f}", {"lowest": lowest})
 
     return rule
@@ -78,7 +74,7 @@ def stronger_after(step: int, since: int = 0) -> Callable[[Cells], Finding]:
 
 
 def _unseen() -> Finding:
-    return Finding(None, "no spectrum was taken there", {})
+    return Finding(None, "no spectrum was found there", {})
 
 
 def slightly_above(cells: Cells) -> Finding:
@@ -102,7 +98,7 @@ def nearly_inside(cells: Cells) -> Finding:
 def confined(cells: Cells) -> Finding:
     (cell,) = cells.values()
     low, high = eigenvalues(cell, "smallest"), eigenvalues(cell, "largest")
-    if not len(low):
+    if not len(low) or not len(high):
         return _unseen()
     lowest, highest = float(np.nanmin(low)), float(np.nanmax(high))
     told = f"from {lowest:.4f} to {highest:.6f}"
@@ -112,25 +108,31 @@ def confined(cells: Cells) -> Finding:
 def steadier(cells: Cells) -> Finding:
     wild, calm = (restlessness(cell) for cell in cells.values())
     first, second = cells
+    if has_diverged(cells[second]):
+        return Finding(False, f"{second} diverged", {first: wild})
     told = f"{first} {wild:.4f} dB per record, {second} {calm:.4f}"
     return Finding(wild >= OSCILLATES and calm < wild / 2, told, {first: wild, second: calm})
 
 
 def smaller_alpha(cells: Cells) -> Finding:
-    """||H|| = max |1 - mu| / eta over the recorded eigenvalues mu of I - eta H."""
-    (sgdl, *_), (mgdl, *_) = cells.values()
-    (alpha,), grades = _alphas(sgdl), _alphas(mgdl)
+    """||H|| = max |1 - mu| / eta over the recorded eigenvalues mu of I - eta H, over all seeds."""
+    (alpha,), grades = (_alphas(cell) for cell in cells.values())
+    if np.isnan([alpha, *grades]).any() or not all(len(eigenvalues(cell, "smallest")) for cell in cells.values()):
+        return _unseen()
     told = f"alpha {alpha:.3g}, grades {' / '.join(f'{value:.3g}' for value in grades)}"
     numbers = {"SGDL": alpha} | {f"grade {index + 1}": value for index, value in enumerate(grades)}
     return Finding(max(grades) <= alpha / 2, told, numbers)
 
 
-def _alphas(saved) -> list[float]:
+def _alphas(cell) -> list[float]:
+    """The largest ||H|| of each grade, NaN where it was never found."""
     found = []
-    for record in saved.result.records:
-        seen = record.observations["spectrum"]
-        ends = np.stack([seen["smallest"][:, 0], seen["largest"][:, 0]])
-        found.append(float(np.nanmax(np.abs(1 - ends) / seen["learning_rate"])))
+    for records in itertools.zip_longest(*(saved.result.records for saved in cell)):  # a seed may have fewer grades
+        norms = [np.nan]
+        for seen in (record.observations["spectrum"] for record in records if record is not None):
+            ends = np.stack([seen["smallest"][:, 0], seen["largest"][:, 0]])
+            norms.extend(np.ravel(np.abs(1 - ends) / seen["learning_rate"]))
+        found.append(float(np.fmax.reduce(norms)))
     return found
 
 
@@ -154,16 +156,20 @@ def _losses(losses: dict[str, float | None]) -> str:
 
 
 def more_often(cells: Cells) -> Finding:
-    shares = {name: float(np.mean(eigenvalues(cell, "smallest") <= NEAR)) for name, cell in cells.items()}
+    found = {name: eigenvalues(cell, "smallest") for name, cell in cells.items()}
+    if not all(len(each) for each in found.values()):
+        return _unseen()
+    shares = {name: float(np.mean(each[~np.isnan(each)] <= NEAR)) for name, each in found.items()}
     msdl, mgdl = shares.values()
     told = ", ".join(f"{name} {share:.1%}" for name, share in shares.items())
     return Finding(msdl > mgdl, f"below {NEAR}: {told}", shares)
 
 
 def sensitive(cells: Cells) -> Finding:
-    losses = {name: by_rate(cell, "train_loss") for name, cell in cells.items()}
+    losses, missing = shared_rates(cells, "train_loss")
     finite = {name: [loss for loss in each.values() if loss is not None] for name, each in losses.items()}
     best = min(itertools.chain(*finite.values()), default=0.0)
     msdl, mgdl = (sum(loss <= SENSITIVE * best for loss in each) for each in finite.values())
     numbers = {label: loss for name, each in losses.items() for label, loss in named(name, each).items()}
-    return Finding(msdl < mgdl, f"rates near the best: MSDL {msdl}, MGDL {mgdl}", numbers)
+    told = missing or f"rates near the best: MSDL {msdl}, MGDL {mgdl}"
+    return Finding(None if missing else msdl < mgdl, told, numbers)

@@ -8,7 +8,7 @@ import numpy as np
 
 from ... import convex as programs
 from ...networks import Layer
-from ...synthetic import setting
+from ...synthetic import training_points
 from ...training import minimise
 from ..job import Result
 from .context import Context
@@ -39,9 +39,8 @@ class GradeObjective:
 
 def convex(context: Context) -> Result:
     settings = context.settings
-    data, beta = setting(settings["setting"]), settings["regularisation"]
-    rows = np.round(np.linspace(0, len(data.x_train) - 1, settings["points"])).astype(int)
-    x, y = (np.asarray(array[rows], np.float64) for array in (data.x_train, data.y_train))
+    points, beta = training_points(settings["setting"], settings["points"]), settings["regularisation"]
+    x, y = (np.asarray(array, np.float64) for array in points)
     solution = programs.solve_newton(programs.convex_program(x, y, regularisation=beta), tolerance=settings["gap"])
     network, params = programs.to_network(solution)
     certificate = solution.certificate

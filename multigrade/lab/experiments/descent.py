@@ -12,7 +12,7 @@ from ...imaging.images import add_noise
 from ...imaging.metrics import psnr
 from ...imaging.operators import Identity
 from ...imaging.restoration import RestorationTask, pixel_coordinates
-from ...synthetic import setting
+from ...synthetic import setting, training_points
 from ...training import Fit, Plateau, RunRecord, fit_grades
 from ...training.checkpoint import fingerprint
 from ...training.grades import make_checkpoint, train_grades
@@ -62,9 +62,7 @@ def _spectrum(settings) -> tuple[SpectrumObserver, ...]:
 
 
 def _synthetic_data(settings) -> Data:
-    data = setting(settings["setting"])
-    rows = np.round(np.linspace(0, len(data.x_train) - 1, settings["points"])).astype(int)
-    train = data.x_train[rows], data.y_train[rows]
+    data, train = setting(settings["setting"]), training_points(settings["setting"], settings["points"])
     return Data(train, (data.x_validation, data.y_validation), (data.x_test, data.y_test))
 
 

@@ -18,7 +18,7 @@ from ...curvature.spectrum import sharpness
 from ...curvature.stability import check_learning_rate, linearised_descent
 from ...networks import Network
 from ...structures import graded
-from ...synthetic import setting
+from ...synthetic import training_points
 from ...training import fit_grades
 from ..job import Result
 from .context import Context
@@ -40,9 +40,7 @@ def theory(context: Context) -> Result:
 
 def _problem(settings) -> tuple[Partial, Any]:
     """The loss of a two-hidden-layer tanh network, or (Theorem 2) of the second grade on top of a trained first one."""
-    data, width = setting(1), settings["width"]
-    rows = np.round(np.linspace(0, len(data.x_train) - 1, settings["points"])).astype(int)
-    x, y = data.x_train[rows], data.y_train[rows]
+    (x, y), width = training_points(1, settings["points"]), settings["width"]
     network = Network((1, width, width, 1), "tanh", "glorot")
     if settings["theorem"] == 2:
         structure = graded(1, [(width,)] * 2, 1, activation="tanh", weight_init="glorot")
