@@ -47,6 +47,13 @@ def check_place(path: Path) -> None:
         raise ValueError(f"{path} cannot be written: you have no permission")
 
 
+def check_output(path: Path, suffixes: tuple[str, ...]) -> None:
+    """The same, for a file that must be of one of these kinds."""
+    if path.suffix.lower() not in suffixes:
+        raise ValueError(f"{path} must end in {' or '.join(suffixes)}")
+    check_place(path)
+
+
 def _umask() -> int:
     mask = os.umask(0)
     os.umask(mask)

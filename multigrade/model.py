@@ -112,6 +112,13 @@ def network_from_json(description: dict) -> Any:
     return KINDS[description["type"]](**fields)
 
 
+def staged_values(model: MultiGrade, inputs) -> list[np.ndarray]:
+    """``model.staged`` as NumPy arrays, by slices of the rows, so that all pixels of a large image fit."""
+    starts = range(0, len(inputs), 2**16)
+    slices = [list(model.staged(jnp.asarray(inputs[start : start + 2**16]))) for start in starts]
+    return [np.concatenate(parts) for parts in zip(*slices, strict=True)]
+
+
 def model_to_arrays(model: MultiGrade) -> tuple[dict[str, np.ndarray], list[dict]]:
     return grades_to_arrays(model.grades), [network_to_json(grade.network) for grade in model.grades]
 

@@ -11,6 +11,11 @@ PHI = {
     2: (3.6096928, 0.6263458, 2.4702985, 5.618288, 3.7483382),
 }
 NUM_TRAINING = 1024
+# Learning rates of the paper's eigenvalue runs, by setting and method (captions of Figures 2, 16, 25, 26).
+PAPER_RATES = {
+    ("1", "SGDL"): 0.08, ("1", "MGDL"): 0.06, ("1", "MSDL"): 0.004,
+    ("2", "SGDL"): 0.005, ("2", "MGDL"): 0.2, ("2", "MSDL"): 0.006,
+}  # fmt: skip
 
 
 class SyntheticData(NamedTuple):

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .files import atomic_path, check_place
+from .files import atomic_path
 
 
 class Table(NamedTuple):
@@ -120,11 +120,3 @@ def write_predictions(path: str | os.PathLike, names: list[str], values: np.ndar
                 np.savez(file, y=values[:, 0] if values.shape[1] == 1 else values)
         else:
             np.savetxt(temporary, values, delimiter=",", header=",".join(names), comments="", fmt="%.15g")
-
-
-def check_output(path: str | os.PathLike, suffixes: tuple[str, ...]) -> None:
-    """Refuse an output path before any work is done."""
-    path = Path(path)
-    if path.suffix.lower() not in suffixes:
-        raise ValueError(f"{path} must end in {' or '.join(suffixes)}")
-    check_place(path)

@@ -8,10 +8,17 @@ from typer.testing import CliRunner
 
 from multigrade import structures
 from multigrade.cli import app
-from multigrade.curvature import SafeRate, SpectrumObserver, edge_of_stability, iteration_spectrum
-from multigrade.curvature.command import load_problem, load_spectrum, run_spectrum, structure_for
+from multigrade.commands._spectrum import load_problem, run_spectrum, structure_for
+from multigrade.curvature import (
+    SafeRate,
+    SpectrumObserver,
+    edge_of_stability,
+    iteration_spectrum,
+    load_spectrum,
+    summarise_spectrum,
+)
 from multigrade.curvature.figure import spectrum_figure
-from multigrade.curvature.tracking import summarise_spectrum
+from multigrade.imaging import images
 from multigrade.objectives import LeastSquares, Rows
 from multigrade.training import Outcome, fit_grades
 
@@ -151,6 +158,7 @@ def test_command_reads_settings_and_images(tmp_path):
     from PIL import Image
 
     assert load_problem("1").inputs.shape == (1024, 1)
+    np.testing.assert_array_equal(load_problem(":chart", stride=64).targets[0], images.load(":chart").pixels[0, 0])
     pixels = np.arange(48, dtype=np.uint8).reshape(6, 8)
     Image.fromarray(pixels).save(tmp_path / "image.png")
     problem = load_problem(str(tmp_path / "image.png"), stride=2)

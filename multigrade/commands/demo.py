@@ -5,9 +5,6 @@ from typing import Annotated
 
 import typer
 
-# Rates of the paper's recorded runs (Figure "Training process of SGDL and MGDL for Setting 1").
-RATES = {"SGDL-1": 0.08, "MGDL-1": 0.06}
-
 
 def demo(
     output: Annotated[Path, typer.Option("-o", "--output", help="Where to write the picture.")] = Path(
@@ -24,7 +21,7 @@ def demo(
     descent steps, per grade for MGDL, as in the paper; a step of a grade is cheaper, so the time is about the same.
     A minute for the function, another for the picture.
     """
-    from ..tables import check_output
+    from ..files import check_output
 
     check_output(output, (".png", ".svg", ".pdf"))
     if epochs < 1:
@@ -33,13 +30,14 @@ def demo(
         raise ValueError(f"--seed must be from 0 to 2**32 - 1; got {seed}")
     from .. import structures
     from ..progress import ProgressObserver
-    from ..synthetic import setting
+    from ..synthetic import PAPER_RATES, setting
     from ..training import fit_grades
 
     data = setting(1)
     fits = {}
-    for name, rate in RATES.items():
-        structure = structures.PAPER[name]
+    for method in ("SGDL", "MGDL"):
+        name = f"{method}-1"
+        structure, rate = structures.PAPER[name], PAPER_RATES["1", method]
         with ProgressObserver(len(structure), name) as progress:
             fits[name] = fit_grades(
                 structure, data.x_train, data.y_train, num_steps=epochs, optimiser="gd", learning_rate=rate,
@@ -65,11 +63,13 @@ def _function_jobs(fits, data, common: dict) -> list:
 
     from ..lab.experiments.descent import GRID, ends
     from ..lab.job import Job, Result
+    from ..synthetic import PAPER_RATES
 
     jobs, every = [], len(data.x_test) // GRID
     for name, fit in fits.items():
         method = name.partition("-")[0]
-        settings = {"setting": 1, "method": method, "structure": name, "learning_rate": RATES[name], **common}
+        settings = {"setting": 1, "method": method, "structure": name, "learning_rate": PAPER_RATES["1", method]}
+        settings |= common
         stages = [np.asarray(stage) for stage in fit.model.staged(data.x_test)]
         metrics = {**ends(fit.records), "test_loss": 0.5 * float(np.mean((stages[-1] - data.y_test) ** 2))}
         arrays = {"x": data.x_test[::every, 0], "target": data.y_test[::every, 0]}

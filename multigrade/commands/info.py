@@ -42,12 +42,13 @@ def gather() -> dict[str, dict]:
     """All facts by section; importing JAX, which finds the devices."""
     import jax
 
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    from ..lab.threads import num_cores
+
     devices = {f"device {d.id}": " ".join(dict.fromkeys((d.platform, d.device_kind))) for d in jax.devices()}
     return {
         "versions": {"multigrade": metadata.version("multigrade"), "python": platform.python_version()}
         | {name: metadata.version(name) for name in SHOWN},
-        "machine": {"system": platform.platform(), "python at": sys.executable, "cores to use": cores, **devices},
+        "machine": {"system": platform.platform(), "python at": sys.executable, "cores to use": num_cores(), **devices},
         "extras": {name: _state_of_extra(name) for name in _extras()},
         "caches": {
             "compiled programs": jax.config.values["jax_compilation_cache_dir"]

@@ -7,7 +7,7 @@ import typer
 
 
 def spectrum(
-    source: Annotated[str, typer.Argument(help="1 or 2 for the paper's settings, or an image, or a CSV or NPZ table.")],
+    source: Annotated[str, typer.Argument(help="1 or 2 for the paper's settings, an image, or a CSV or NPZ table.")],
     method: Annotated[
         str, typer.Option(help="sgdl, mgdl or msdl.", autocompletion=lambda: ["sgdl", "mgdl", "msdl"])
     ] = "mgdl",
@@ -32,16 +32,15 @@ def spectrum(
 
     Below -1 gradient descent oscillates; in (-1, 1) it descends steadily. See docs/spectrum.md.
     """
-    from ..tables import check_output
+    from ..files import atomic_path, check_output
 
     record = record or output.with_suffix(".safetensors")
     check_output(output, (".png", ".svg", ".pdf"))
     check_output(record, (".safetensors",))
-    from ..curvature.command import METHODS, run_spectrum, save_spectrum
     from ..curvature.figure import spectrum_figure
-    from ..curvature.tracking import summarise_spectrum
-    from ..files import atomic_path
+    from ..curvature.tracking import save_spectrum, summarise_spectrum
     from ._live import watching
+    from ._spectrum import METHODS, run_spectrum
 
     if method not in METHODS:
         raise ValueError(f"--method must be one of {', '.join(METHODS)}; got {method!r}")

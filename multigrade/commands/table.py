@@ -42,7 +42,8 @@ def fit(
 
     An interrupted fit continues where it was when the same command is run again.
     """
-    from ..tables import check_output, numbered, read_table, split_target, target_columns
+    from ..files import check_output
+    from ..tables import numbered, read_table, split_target, target_columns
 
     check_output(model, (".safetensors",))
     if grades is not None and method != "mgdl":
@@ -118,7 +119,8 @@ def predict(
     quiet: Quiet = False,
 ) -> None:
     """Predict: multigrade predict m.safetensors new.csv -o out.csv"""
-    from ..tables import check_output, numbered, read_table, write_predictions
+    from ..files import check_output
+    from ..tables import numbered, read_table, write_predictions
 
     check_output(output, (".csv", ".npz"))
     if output.exists() and output.samefile(data):

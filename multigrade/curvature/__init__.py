@@ -24,6 +24,7 @@ from .spectrum import (
     sharpness,
 )
 from .stability import LinearisedDescent, RateCheck, check_learning_rate, linearised_descent, stable_learning_rate
+from .tracking import load_spectrum, summarise_spectrum
 
 __all__ = [
     "DenoisingError",
@@ -47,8 +48,10 @@ __all__ = [
     "iteration_spectrum",
     "largest_eigenvalue",
     "linearised_descent",
+    "load_spectrum",
     "relu_hessian",
     "sharpness",
     "spectral_density",
     "stable_learning_rate",
+    "summarise_spectrum",
 ]

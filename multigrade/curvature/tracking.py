@@ -1,11 +1,13 @@
-"""What a tracked spectrum says: how often it left (-1, 1), and whether the loss rose meanwhile."""
+"""A tracked spectrum: what it says, how often it left (-1, 1) and whether the loss rose meanwhile; and its file."""
 
+import os
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from ..training.record import RunRecord
+from ..files import read_arrays, write_arrays
+from ..training.record import RunRecord, records_from_arrays, records_to_arrays
 
 
 class GradeSummary(NamedTuple):
@@ -64,3 +66,15 @@ def spectrum_of(record: RunRecord, name: str = "spectrum"):
     if name not in record.observations:
         raise ValueError(f"the record holds no spectrum under {name!r}; train with a SpectrumObserver")
     return record.observations[name]
+
+
+def save_spectrum(path: str | os.PathLike, records: Sequence[RunRecord], description: dict) -> None:
+    """Write the records of a run and a JSON description of it as one safetensors file."""
+    arrays, ends = records_to_arrays(records)
+    write_arrays(path, "spectrum", arrays, {"records": ends, **description})
+
+
+def load_spectrum(path: str | os.PathLike) -> tuple[tuple[RunRecord, ...], dict]:
+    """Records and description of a run written by ``save_spectrum``."""
+    arrays, description, _ = read_arrays(path, "spectrum")
+    return records_from_arrays(arrays, description.pop("records")), description

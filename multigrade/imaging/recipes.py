@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .. import structures
-from ..model import MultiGrade
+from ..model import MultiGrade, staged_values
 from ..networks import Network
 from ..training import Fit, Plateau, fit_grades, warmup_cosine
 from ..training.checkpoint import describe, fingerprint
@@ -153,7 +153,7 @@ def by_rows(structure, channels, options: Options, rows, held_out) -> tuple[Fit,
         seed_per_grade=False, validation=(inputs[held_out], values[held_out]) if len(held_out) else None,
         time_limit=options.time_limit, observers=options.observers, checkpoint=options.checkpoint,
     )  # fmt: skip
-    return fit, [stage.T.reshape(channels.shape) for stage in _staged(fit.model, inputs)]
+    return fit, [stage.T.reshape(channels.shape) for stage in staged_values(fit.model, inputs)]
 
 
 def by_whole_images(structure, observed, shape, operator, strengths, clean, options: Options) -> tuple[Fit, list]:
@@ -256,11 +256,11 @@ def by_smaller_copies(observed, operator, strengths, noise: float, options: Opti
         record_every=max(steps // 10, 1), residual_scaling=True, standardise_features=True, seed=options.seed,
         observers=options.observers, time_limit=options.time_limit, checkpoint=options.checkpoint,
     )  # fmt: skip
-    learned = _staged(fit.model, inputs)
+    learned = staged_values(fit.model, inputs)
     if fit.outcome is Outcome.TIME_LIMIT and np.mean((targets - SHARE * learned[-1]) ** 2) > np.mean(targets**2):
         return dataclasses.replace(fit, model=MultiGrade()), [seen.minimisers[0]]  # worse than nothing, on the copies
     parts = np.array_split(np.arange(observed.size), -(-observed.size // 2**16))
-    added = [_staged(fit.model, seen.inputs(part)) for part in parts]
+    added = [staged_values(fit.model, seen.inputs(part)) for part in parts]
     stages = []
     for missed, addition in zip((targets - SHARE * part for part in learned), zip(*added, strict=True), strict=True):
         image = seen.minimisers[0] + SHARE * np.concatenate(addition).reshape(observed.shape)
@@ -289,7 +289,7 @@ def by_interpolation(structure, channels, options: Options, rows, held_out) -> t
             observers=[_Later(observer, len(structure)) for observer in options.observers], time_limit=time_left,
         )  # fmt: skip
     inputs, bilinear = neighbours(known)
-    corrections = [0, *_staged(fit.model, inputs)]
+    corrections = [0, *staged_values(fit.model, inputs)]
     stages = [between(known, bilinear + correction, channels.shape) for correction in corrections]
     exact = np.array(images[-1])
     exact[:, ::2, ::2] = known
@@ -346,10 +346,3 @@ def _images(model: MultiGrade, task) -> list[np.ndarray]:
         task = task.after(grade, ())
         stages.append(np.asarray(task.image))
     return stages
-
-
-def _staged(model: MultiGrade, inputs: np.ndarray) -> list[np.ndarray]:
-    """Stages in slices of pixels, so that large images fit."""
-    starts = range(0, len(inputs), 2**16)
-    slices = [list(model.staged(jnp.asarray(inputs[start : start + 2**16]))) for start in starts]
-    return [np.concatenate(parts) for parts in zip(*slices, strict=True)]

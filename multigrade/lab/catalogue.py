@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ..synthetic import PAPER_RATES
 from . import recipes
 from .images import Pictures
 from .job import LABELLED, Job
@@ -43,10 +44,8 @@ NOISE_LEVELS = (10, 20, 30, 40, 50, 60)
 BLUR_LEVELS = (3, 5, 7)
 BLUR_NOISE = 3  # Section 4
 SWEEP_IMAGES = ("resolution_chart", "cameraman", "barbara", "pirate")
-# Rates of the paper's figures (captions of Figures 2, 3, 16, 18-20, 25, 26).
-SPECTRUM_RATES = {
-    (1, "SGDL"): 0.08, (1, "MGDL"): 0.06, (1, "MSDL"): 0.004,
-    (2, "SGDL"): 0.005, (2, "MGDL"): 0.2, (2, "MSDL"): 0.006,
+# Rates of the paper's figures on images (captions of Figures 3, 18-20).
+IMAGE_RATES = {
     ("resolution_chart", "SGDL"): 0.02, ("resolution_chart", "MGDL"): 0.2,
     ("cameraman", "SGDL"): 0.1, ("cameraman", "MGDL"): 0.2,
     ("barbara", "SGDL"): 0.08, ("barbara", "MGDL"): 0.2,
@@ -113,7 +112,7 @@ def _synthetic(methods: Sequence[str], *, has_rates: bool):
     def cells(config) -> Iterator[Cell]:
         for setting in (1, 2):
             for method in methods:
-                for rate in config.rates if has_rates else (SPECTRUM_RATES[setting, method],):
+                for rate in config.rates if has_rates else (PAPER_RATES[str(setting), method],):
                     yield {
                         "kind": "descent", "setting": setting, "method": method, "learning_rate": rate,
                         "structure": "MSDL" if method == "MSDL" else f"{method}-1",
@@ -135,7 +134,7 @@ def _image_spectrum(config) -> Iterator[Cell]:
         for method in METHODS:
             yield {
                 "kind": "descent", "image": image, "method": method, "structure": f"{method}-4",
-                "learning_rate": SPECTRUM_RATES[image, method],
+                "learning_rate": IMAGE_RATES[image, method],
                 # The authors end a grade of MGDL, and of MGDL alone, when an eigenvalue falls below -0.95.
                 "edge": -0.95 if method == "MGDL" else None,
             }  # fmt: skip

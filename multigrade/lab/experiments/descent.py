@@ -12,6 +12,7 @@ from ...imaging.images import add_noise
 from ...imaging.metrics import psnr
 from ...imaging.operators import Identity
 from ...imaging.restoration import RestorationTask, pixel_coordinates
+from ...model import staged_values
 from ...synthetic import setting, training_points
 from ...training import Fit, Plateau, RunRecord, fit_grades
 from ...training.checkpoint import fingerprint
@@ -83,7 +84,7 @@ def _image_data(context: Context) -> Data:
 
 def _result(fit: Fit, data: Data, settings) -> Result:
     metrics = ends(fit.records)
-    stages = {name: _staged(fit, rows) for name, rows in data._asdict().items() if name != "shape"}
+    stages = {name: staged_values(fit.model, rows[0]) for name, rows in data._asdict().items() if name != "shape"}
     for name, of_stages in stages.items():
         metrics[f"{name}_loss"] = _half_mean_square(of_stages[-1], getattr(data, name)[1])
     if data.shape:
@@ -116,13 +117,6 @@ def ends(records: tuple[RunRecord, ...]) -> dict[str, Any]:
     if all("spectrum" in record.observations for record in records):
         metrics["spectrum"] = [summary._asdict() for summary in summarise_spectrum(records)]
     return metrics
-
-
-def _staged(fit: Fit, rows) -> list[np.ndarray]:
-    """Predictions after every grade, in slices so that large images fit."""
-    inputs = rows[0]
-    slices = [list(fit.model.staged(inputs[k : k + 2**16])) for k in range(0, len(inputs), 2**16)]
-    return [np.concatenate([np.asarray(part) for part in parts]) for parts in zip(*slices, strict=True)]
 
 
 def _half_mean_square(prediction: np.ndarray, target: np.ndarray) -> float:

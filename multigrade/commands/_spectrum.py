@@ -1,34 +1,25 @@
 """The work of ``multigrade spectrum``: follow I - eta H while a setting of the paper, an image or a table is fitted."""
 
 import math
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from ..files import read_arrays, write_arrays
+from ..curvature import SpectrumObserver, edge_of_stability
 from ..networks import MultiScaleNetwork, Network
 from ..structures import graded
-from ..synthetic import setting
+from ..synthetic import PAPER_RATES, setting
 from ..tables import read_table, split_target
 from ..training import RunRecord, fit_grades
 from ..training.observers import Observer
-from ..training.record import records_from_arrays, records_to_arrays
-from .observers import SpectrumObserver, edge_of_stability
 
 METHODS = ("sgdl", "mgdl", "msdl")
-# Rates of the paper's figures, by setting and method.
-PAPER_RATES = {
-    ("1", "sgdl"): 0.08, ("1", "mgdl"): 0.06, ("1", "msdl"): 0.004,
-    ("2", "sgdl"): 0.005, ("2", "mgdl"): 0.2, ("2", "msdl"): 0.006,
-}  # fmt: skip
 OTHER_RATE = 0.05  # images and tables; our choice, the paper's "Butterfly" rate
 # The paper's eigenvalue runs take every second pixel of an image, then every second of those.
 IMAGE_STRIDE = 4
 LUMA = (0.299, 0.587, 0.114)  # shares of red, green and blue in grey (ITU-R BT.601)
-MSDL_SCALES = (1.0, 2.0, 4.0, 8.0)
 
 
 class Problem(NamedTuple):
@@ -56,9 +47,9 @@ def run_spectrum(
 ) -> tuple[RunRecord, ...]:
     """Train by full-batch gradient descent and record the spectrum every ``every`` epochs: one record per grade.
 
-    ``source`` is "1" or "2" for the paper's settings, or the path of an image (grey, every ``stride``-th pixel, 4) or
-    of a table (column ``target``, "y", from the others, all standardised). ``epochs`` are per grade. ``edge`` ends a
-    grade when the smallest eigenvalue falls below it; the paper's image runs use -0.95.
+    ``source`` is "1" or "2" for the paper's settings, an image's path or a free picture's name (grey, each ``stride``-th
+    pixel, 4), or the path of a table (column ``target``, "y", from the others, all standardised). ``epochs`` are per
+    grade. ``edge`` ends a grade when the smallest eigenvalue falls below it; the paper's image runs use -0.95.
     """
     if method not in METHODS:
         raise ValueError(f"method must be one of {', '.join(METHODS)}; got {method!r}")
@@ -68,7 +59,7 @@ def run_spectrum(
     rules = () if edge is None else (edge_of_stability(edge),)
     spectrum = SpectrumObserver(every=every, num=num, rules=rules)
     problem = load_problem(source, target=target, stride=stride)
-    rate = PAPER_RATES.get((source, method), OTHER_RATE) if learning_rate is None else learning_rate
+    rate = PAPER_RATES.get((source, method.upper()), OTHER_RATE) if learning_rate is None else learning_rate
     fit = fit_grades(
         structure_for(problem, method), problem.inputs, problem.targets, num_steps=epochs, optimiser="gd",
         learning_rate=rate, record_every=math.gcd(every, 100), observers=(spectrum, *observers), seed=seed,
@@ -86,13 +77,12 @@ def load_problem(source: str, *, target: str | None = None, stride: int | None =
     if source in ("1", "2"):
         data = setting(int(source))
         return Problem(data.x_train, data.y_train, 32, 8)
-    path = Path(source)
     if is_table:
-        inputs, targets = split_target(read_table(path), target or "y")
+        inputs, targets = split_target(read_table(source), target or "y")
         return Problem(_standardised(inputs.values), _standardised(targets.reshape(len(targets), -1)), 32, 8)
-    if not path.is_file():
+    if not source.startswith(":") and not Path(source).is_file():
         raise ValueError(f"source must be 1, 2, or the path of an image or a table; there is no file {source}")
-    return Problem(*_pixels(path, IMAGE_STRIDE if stride is None else stride), 48, 12)
+    return Problem(*_pixels(source, IMAGE_STRIDE if stride is None else stride), 48, 12)
 
 
 def structure_for(problem: Problem, method: str) -> tuple[Network, ...] | tuple[MultiScaleNetwork]:
@@ -100,7 +90,7 @@ def structure_for(problem: Problem, method: str) -> tuple[Network, ...] | tuple[
     inputs, outputs = problem.inputs.shape[1], problem.targets.shape[1]
     if method == "msdl":
         widths = (inputs, *(problem.scale_width,) * 4, outputs)
-        return (MultiScaleNetwork(Network(widths), MSDL_SCALES),)
+        return (MultiScaleNetwork(Network(widths)),)
     hidden = [(problem.width,) * 4] if method == "sgdl" else [(problem.width,)] * 4
     return graded(inputs, hidden, outputs)
 
@@ -111,26 +101,14 @@ def _standardised(columns: np.ndarray) -> np.ndarray:
     return (columns - columns.mean(axis=0)) / np.where(spread > 0, spread, 1)
 
 
-def _pixels(path: Path, stride: int) -> tuple[np.ndarray, np.ndarray]:
+def _pixels(source: str, stride: int) -> tuple[np.ndarray, np.ndarray]:
     """Coordinates (x, y) in [0, 1) and intensities in [0, 1] of every ``stride``-th pixel in both directions."""
     from ..imaging.images import load
 
     if stride < 1:
         raise ValueError(f"stride must be at least 1; got {stride!r}")
-    picture = load(path)
+    picture = load(source)
     grey = picture.pixels @ LUMA if picture.is_colour else picture.pixels
     rows, columns = (np.arange(0, size, stride) / size for size in grey.shape)
     x, y = np.meshgrid(columns, rows)
     return np.stack([x.ravel(), y.ravel()], axis=1), grey[::stride, ::stride].reshape(-1, 1)
-
-
-def save_spectrum(path: str | os.PathLike, records: Sequence[RunRecord], description: dict) -> None:
-    """Write the records of a run and a JSON description of it as one safetensors file."""
-    arrays, ends = records_to_arrays(records)
-    write_arrays(path, "spectrum", arrays, {"records": ends, **description})
-
-
-def load_spectrum(path: str | os.PathLike) -> tuple[tuple[RunRecord, ...], dict]:
-    """Records and description of a run written by ``save_spectrum``."""
-    arrays, description, _ = read_arrays(path, "spectrum")
-    return records_from_arrays(arrays, description.pop("records")), description
