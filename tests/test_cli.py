@@ -208,6 +208,17 @@ def test_one_row_has_no_score_and_no_warning(tmp_path, call):
     assert not [w for w in caught if "R^2" in str(w.message)]
 
 
+def test_a_grade_that_is_left_out_is_told_of(tmp_path, call):
+    generator = np.random.default_rng(0)
+    x = generator.uniform(-1, 1, (80, 1))
+    np.savez(tmp_path / "line.npz", X=x, y=x[:, 0] + 0.5 * generator.normal(size=80))
+    options = "--steps 200 --grades 3 --width 8 --layers 1 --solver adam --early-stopping --model m.safetensors".split()
+    told = call("fit", "line.npz", *options, cwd=tmp_path)
+    kept = load_estimator(tmp_path / "m.safetensors").n_grades_
+    assert kept < 3
+    assert f"grade {kept + 1}: did not help on the rows held out, and was left out" in told
+
+
 @pytest.mark.parametrize("method", ["mgdl", "sgdl", "msdl"])
 def test_what_is_not_given_is_the_estimators_own(method):
     from multigrade.commands.table import _estimator

@@ -47,9 +47,10 @@ def run_spectrum(
 ) -> tuple[RunRecord, ...]:
     """Train by full-batch gradient descent and record the spectrum every ``every`` epochs: one record per grade.
 
-    ``source`` is "1" or "2" for the paper's settings, an image's path or a free picture's name (grey, each ``stride``-th
-    pixel, 4), or the path of a table (column ``target``, "y", from the others, all standardised). ``epochs`` are per
-    grade. ``edge`` ends a grade when the smallest eigenvalue falls below it; the paper's image runs use -0.95.
+    ``source`` is "1" or "2" for the paper's settings, an image's path or a free picture's name (grey, every
+    ``stride``-th pixel, 4), or the path of a table (column ``target``, "y", from the others, all standardised).
+    ``epochs`` are per grade. ``edge`` ends a grade when the smallest eigenvalue falls below it; the paper's image runs
+    use -0.95.
     """
     if method not in METHODS:
         raise ValueError(f"method must be one of {', '.join(METHODS)}; got {method!r}")

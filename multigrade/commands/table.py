@@ -98,6 +98,7 @@ def _print_fit(estimator, inputs, targets) -> None:
     from rich.table import Table
     from sklearn.metrics import r2_score
 
+    from ..training import Outcome
     from ._live import print_outcomes
 
     table = Table("grade", "R2 on the training rows", "loss", "steps", "seconds", "outcome")
@@ -110,6 +111,9 @@ def _print_fit(estimator, inputs, targets) -> None:
         )  # fmt: skip
     Console().print(table)
     print_outcomes(estimator.records_)
+    is_left_out = estimator.early_stopping and estimator.n_grades_ < getattr(estimator, "n_grades", 1)
+    if is_left_out and estimator.records_[-1].outcome is not Outcome.DIVERGED:
+        print(f"grade {estimator.n_grades_ + 1}: did not help on the rows held out, and was left out")
 
 
 def predict(
