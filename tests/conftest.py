@@ -1,7 +1,11 @@
-"""One cache of compiled programs for the whole session: most of the tests' time would go into compiling them again."""
+"""Compiled programs: kept on disk for the whole session, for most of the tests' time would go into compiling them; and
+forgotten by a process after every file of tests."""
 
 import os
+import sys
 import tempfile
+
+import pytest
 
 
 def pytest_configure(config):
@@ -15,3 +19,11 @@ def pytest_configure(config):
 def pytest_unconfigure(config):
     if hasattr(config, "compilation_cache"):
         config.compilation_cache.cleanup()
+
+
+@pytest.fixture(autouse=True, scope="module")
+def forget_programs():
+    # Every program in memory takes some of the 65,530 maps that Linux gives a process; then LLVM crashes.
+    yield
+    if "jax" in sys.modules:
+        sys.modules["jax"].clear_caches()
