@@ -88,14 +88,6 @@ def test_the_risk_of_a_linear_filter_is_steins():
     assert float(loss) == pytest.approx(float(expected), rel=1e-4)
 
 
-def test_pixels_that_judge_do_not_teach():
-    task = surroundings.RiskTask.of(NOISY, NOISE, (512,))
-    sampler = task.problem(structures.graded(task.around.num_inputs, [(4,)], 1)[0], 0).sampler
-    seen = sampler.draw(jax.random.key(0), None).targets[:, 0]
-    held = np.asarray(sampler.residual[task.held_out])
-    assert not np.isin(np.asarray(seen), held).any()
-
-
 def test_denoising_beats_the_minimiser_it_starts_from_and_knows_how_well_it_did():
     task = surroundings.RiskTask.of(NOISY, NOISE, (512,))
     start = psnr(np.asarray(task.image).reshape(CAMERA.shape), CAMERA)
@@ -145,6 +137,7 @@ def test_a_mixture_is_found():
     assert simplex.mixture(parts, -parts[0])[0] < 1e-6
 
 
+@pytest.mark.slow
 def test_regression_by_the_best_recipe_beats_bilinear_interpolation():
     options = restore.Options(recipe="best", width=64, epochs=300, grades=1)
     restored = restore.regress(CAMERA, options=options)
@@ -187,6 +180,7 @@ def test_consistent_is_the_minimiser_it_says():
     np.testing.assert_allclose(gradient, 0, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_deblurring_by_the_best_recipe_beats_the_minimiser_and_wiener_tuned_by_ground_truth():
     restored = restore.deblur(
         BLURRED[0], blur_sigma=2, noise_sigma=3, reference=CAMERA, options=restore.Options(recipe="best", epochs=150)
@@ -219,6 +213,7 @@ def test_what_a_blurred_image_leaves_unexplained_is_the_noise():
 # ---- how much of each grade ------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_mixture_of_grades_has_the_least_estimated_error_and_is_a_model_of_grades():
     options = restore.Options(recipe="fast", epochs=150, grades=3, width=32)
     restored = restore.denoise(NOISY[0], noise_sigma=20, reference=CAMERA, options=options)

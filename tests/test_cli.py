@@ -86,6 +86,7 @@ def test_quiet_prints_nothing(table):
     assert (result.stdout, result.stderr) == ("", "")
 
 
+@pytest.mark.slow
 def test_an_interrupted_fit_continues(table):
     arguments = ["fit", "data.csv", *"--steps 2000 --grades 2 --width 16 --solver adam --model".split()]
     process = subprocess.Popen([*RUN, *arguments, "killed.safetensors"], cwd=table, stderr=subprocess.DEVNULL)

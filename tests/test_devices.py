@@ -63,6 +63,7 @@ def test_a_batch_without_weight_changes_nothing():
     np.testing.assert_allclose(fits[1].model(x), fits[0].model(x), atol=1e-6)
 
 
+@pytest.mark.slow
 def test_two_and_four_devices_give_the_fit_of_one():
     flags = os.environ.get("XLA_FLAGS", "") + " --xla_force_host_platform_device_count=4"
     environment = {**os.environ, "XLA_FLAGS": flags.strip()}
