@@ -10,11 +10,9 @@ import pytest
 NOTEBOOKS = sorted((Path(__file__).parent.parent / "examples").glob("*.ipynb"))
 
 
-# What the other two show is run from the tutorial's pages as well.
-SHORT = [path if path.stem == "denoise_a_picture" else pytest.param(path, marks=pytest.mark.slow) for path in NOTEBOOKS]
-
-
-@pytest.mark.parametrize("path", SHORT, ids=lambda path: path.stem)
+# Slow, for what they show is run from the tutorial's pages as well.
+@pytest.mark.slow
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_notebook_runs(path, tmp_path, monkeypatch):
     monkeypatch.setenv("MPLBACKEND", "module://matplotlib_inline.backend_inline")
     notebook = nbformat.read(path, as_version=4)

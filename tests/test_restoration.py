@@ -246,13 +246,8 @@ def test_the_input_of_inpainting_is_what_was_seen():
     assert metrics["input"]["psnr"] == pytest.approx(psnr(np.where(known, CAMERA, 0), CAMERA))
 
 
-@pytest.mark.parametrize(
-    "image",
-    [
-        pytest.param(np.zeros((20, 24)), marks=pytest.mark.slow, id="black"),
-        pytest.param(np.kron([[0.2, 0.7], [0.9, 0.4]], np.ones((16, 16))), id="blocks"),
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("image", [np.zeros((20, 24)), np.kron([[0.2, 0.7], [0.9, 0.4]], np.ones((16, 16)))])
 def test_the_best_recipe_leaves_a_picture_without_noise_as_it_is(image):
     result = restore.denoise(image, options=Options(recipe="best", width=8, epochs=3))
     assert (result.metrics["recipe"], result.metrics["noise_sigma"]) == ("best", 0)
