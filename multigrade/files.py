@@ -5,6 +5,7 @@ Models, checkpoints and results all go through these two functions. Nothing read
 
 import hashlib
 import json
+import math
 import os
 import tempfile
 from collections.abc import Mapping
@@ -52,6 +53,15 @@ def check_output(path: Path, suffixes: tuple[str, ...]) -> None:
     if path.suffix.lower() not in suffixes:
         raise ValueError(f"{path} must end in {' or '.join(suffixes)}")
     check_place(path)
+
+
+def finite(value):
+    """For JSON, which has neither NaN nor infinity: None in their place, however deep."""
+    if isinstance(value, Mapping):
+        return {name: finite(inner) for name, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [finite(inner) for inner in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _umask() -> int:

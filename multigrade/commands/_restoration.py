@@ -71,7 +71,7 @@ def run(task: str, picture: images.Picture, given: dict, checkpoint: Path) -> Re
         restored = _call(task, observed, reference, extra, options, given)
     metrics = {**restored.metrics, "seconds": time.perf_counter() - started}
     if task == "inpaint":  # what was seen
-        observed = np.where(extra["mask"].reshape(*observed.shape[:2], *[1] * (observed.ndim - 2)), observed, 0)
+        observed = np.where(extra["mask"] if observed.ndim == 2 else extra["mask"][..., None], observed, 0)
     found = _simple(task, observed, reference, extra, restored, given)
     metrics["baselines"] = [{"name": name, **quality} for name, quality in found]
     rows = [*_rows(reference, restored), *((f"baseline: {name}", quality) for name, quality in found)]

@@ -1,7 +1,6 @@
 """``multigrade regress | denoise | deblur | inpaint | upsample``: a picture in, a better picture out."""
 
 import json
-import math
 from pathlib import Path
 from typing import Annotated
 
@@ -111,10 +110,10 @@ def _run(task: str, given: dict) -> None:
     if given["figure"] is not None:
         result.draw(given["figure"])
     if given["json_file"] is not None:
-        from ..files import atomic_path
+        from ..files import atomic_path, finite
 
         with atomic_path(given["json_file"]) as temporary:
-            temporary.write_text(json.dumps(_finite(result.metrics), indent=1, allow_nan=False) + "\n")
+            temporary.write_text(json.dumps(finite(result.metrics), indent=1, allow_nan=False) + "\n")
     checkpoint.unlink(missing_ok=True)
     if not given["quiet"]:
         result.print(output)
@@ -136,12 +135,3 @@ def _check_files(given: dict, checkpoint: Path) -> None:
         taken[name] = path
         if name in beside:
             check_place(path)
-
-
-def _finite(value):
-    """JSON has no infinity and no NaN: null."""
-    if isinstance(value, dict):
-        return {name: _finite(inner) for name, inner in value.items()}
-    if isinstance(value, list):
-        return [_finite(inner) for inner in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -10,10 +10,10 @@ fewer epochs than the paper's    only in the direction that more epochs could no
 
 import dataclasses
 import enum
-import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from ...files import finite
 from .. import recipes
 from ..job import Saved
 
@@ -96,13 +96,8 @@ class Verdict(NamedTuple):
 
     def to_json(self) -> dict[str, Any]:
         told = {name: getattr(self.claim, name) for name in ("id", "place", "statement", "tolerance", "note")}
-        found = {"status": str(self.status), "sentence": self.sentence, "numbers": _finite(self.numbers)}
-        return {**told, **found, "keys": list(self.keys), "baselines": _finite(self.baselines), "recipe": self.recipe}
-
-
-def _finite(numbers: Mapping[str, float | None]) -> dict[str, float | None]:
-    """JSON has no NaN and no infinity: None in their place."""
-    return {name: None if number is None or not math.isfinite(number) else number for name, number in numbers.items()}
+        found = {"status": str(self.status), "sentence": self.sentence, "numbers": finite(self.numbers)}
+        return {**told, **found, "keys": list(self.keys), "baselines": finite(self.baselines), "recipe": self.recipe}
 
 
 def judge(claim: Claim, results: Sequence[Saved]) -> Verdict:

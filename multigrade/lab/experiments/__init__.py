@@ -8,12 +8,12 @@ and ends with the same bits.
 """
 
 import functools
-import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
 
+from ...files import finite
 from ...training.observers import Observer
 from ..images import Pictures
 from ..job import Job, Result
@@ -47,18 +47,9 @@ def run(
     marked = {**result.metrics, "stand_in": source.stand_in} if source else result.metrics
     # A run that diverged may leave pictures that are no pictures any more.
     pictures = {name: picture for name, picture in result.pictures.items() if np.isfinite(picture).all()}
-    return result._replace(metrics=_finite(marked), pictures=pictures)
+    return result._replace(metrics=finite(marked), pictures=pictures)
 
 
 @functools.cache
 def _pictures(images: Path | None) -> Pictures:
     return Pictures(images)
-
-
-def _finite(value):
-    """JSON has no NaN and no infinity: None."""
-    if isinstance(value, dict):
-        return {key: _finite(entry) for key, entry in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_finite(entry) for entry in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
