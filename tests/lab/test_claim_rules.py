@@ -1,0 +1,171 @@
+"""Rules of claims, each at its threshold, on results made up for it."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+
+from multigrade.lab.claims import Status, verdicts
+from multigrade.lab.claims.ledger import Claim, Finding, Need, judge
+from multigrade.lab.claims.measures import rises
+from multigrade.lab.claims.rates import below, best_at, fails_above, more_rates, wider
+from multigrade.lab.claims.reconstruction import better, gains, number, oscillation
+from multigrade.lab.claims.spectral_rules import much_better, sensitive, similar, steadier
+from multigrade.lab.job import Job, Result, Saved
+from multigrade.lab.recipes import SYNTHETIC_RATES
+from multigrade.training.record import Outcome
+
+from . import worlds
+
+
+def cell(*values, metric="test_psnr", records=()):
+    """One result per value, as seeds."""
+    settings = {"config": "regression", "method": "MGDL"}
+    return [
+        Saved(Job("item", "kind", {**settings, "seed": k}), Result({metric: v}, records)) for k, v in enumerate(values)
+    ]
+
+
+def sweep(losses: dict, **rest):
+    """One result per rate; ``rest`` is the loss at all other rates of the recipe."""
+    settings = {"config": "synthetic sweep", "recipe": "paper"}
+    losses = dict.fromkeys(SYNTHETIC_RATES, rest["rest"]) | losses if rest else losses
+    return [
+        Saved(Job("item", "descent", {**settings, "learning_rate": rate}),
+              Result({"train_loss": v, "is_diverged": v is None}))
+        for rate, v in losses.items()
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("ours", "holds"), [(29.5, True), (30.5, True), (29.49, False), (30.51, False), (None, False)])
+def test_a_number_holds_within_its_tolerance(ours, holds):
+    assert number("test_psnr", 30.0, 0.5)({"run": cell(ours)}).holds is holds
+
+
+def test_a_number_is_the_mean_over_seeds_and_shows_their_spread():
+    found = number("test_psnr", 30.0, 0.5)({"run": cell(29.0, 31.0)})
+    assert found.holds
+    assert found.numbers == {"ours": 30.0, "paper": 30.0, "test_psnr min": 29.0, "test_psnr max": 31.0}
+
+
+@pytest.mark.parametrize(("sgdl", "mgdl", "holds"), [(20.0, 20.01, True), (20.0, 20.0, False), (20.0, None, False)])
+def test_better_is_by_any_margin(sgdl, mgdl, holds):
+    assert better("test_psnr")({"SGDL": cell(sgdl), "MGDL": cell(mgdl)}).holds is holds
+
+
+@pytest.mark.parametrize(
+    ("gain", "other", "holds"), [(0.1, 2.5, True), (-0.1, 1.0, False), (0.1, 2.6, False), (0.6, 1.0, True)]
+)
+def test_gains_are_positive_and_in_the_range(gain, other, holds):
+    cells = {"a SGDL": cell(20.0), "a MGDL": cell(20.0 + gain), "b SGDL": cell(20.0), "b MGDL": cell(20.0 + other)}
+    assert gains("test_psnr", 0.4, 2.0)(cells).holds is holds
+
+
+@pytest.mark.parametrize(
+    ("losses", "holds"),
+    [
+        ({0.01: 0.5, 0.03: 0.0009, 0.05: 0.0009, 0.08: 0.0009}, True),
+        ({0.03: 0.0009, 0.05: 0.001, 0.08: 0.0009}, False),
+        ({0.03: 0.0009, 0.05: None, 0.08: 0.0009}, False),
+        ({0.03: 0.0009, 0.05: 0.0009}, None),
+    ],
+)
+def test_a_range_of_rates_holds_at_every_rate_in_it(losses, holds):
+    assert below(0.001, 0.03, 0.08)({"run": sweep(losses)}).holds is holds
+
+
+@pytest.mark.parametrize(("losses", "holds"), [
+    ({0.3: 0.0, 0.4: None, 0.5: 0.02}, True), ({0.3: 0.0, 0.4: 0.01, 0.5: None}, False), ({0.3: 0.0}, None),
+])  # fmt: skip
+def test_failing_above_a_rate_means_at_every_rate_above(losses, holds):
+    assert fails_above(0.3)({"run": sweep(losses)}).holds is holds
+
+
+def test_the_best_rate_is_that_of_the_lowest_loss():
+    losses = {0.003: 0.5, 0.005: 0.3, 0.01: None}
+    assert best_at(0.005)({"run": sweep(losses)}).holds
+    assert best_at(0.003)({"run": sweep(losses)}).holds is False
+    assert best_at(0.2)({"run": sweep(losses)}).holds is None
+
+
+def test_a_wider_range_has_no_gap():
+    narrow = sweep({0.03: 1e-4, 0.05: 1e-4, 0.06: 1e-4, 0.08: 1e-4}, rest=0.5)
+    holed = sweep({0.01: 1e-4, 0.3: 1e-4}, rest=0.5)
+    assert wider(0.001)({"SGDL": narrow, "MGDL": holed}).holds is False
+    assert wider(0.001)({"SGDL": holed, "MGDL": narrow}).holds
+
+
+def test_a_method_that_fails_at_all_rates_is_not_called_insensitive():
+    failing, good = sweep({0.1: 1.0, 0.3: 1.2}, rest=0.9), sweep({0.1: 1e-3, 0.3: 1e-3}, rest=0.9)
+    assert sensitive({"MSDL": failing, "MGDL": good}).holds
+    assert sensitive({"MSDL": good, "MGDL": failing}).holds is False
+
+
+@pytest.mark.parametrize("rule", [wider(0.001), more_rates(0.01), sensitive])
+def test_a_sweep_under_way_decides_nothing(rule):
+    some, more = sweep(dict.fromkeys(SYNTHETIC_RATES[:2], 1e-4)), sweep(dict.fromkeys(SYNTHETIC_RATES[:6], 1e-4))
+    found = rule({"SGDL": some, "MGDL": more})
+    assert (found.holds, found.sentence) == (None, "2 of 15 rates were run")
+    assert rule({"SGDL": sweep({}, rest=1e-4), "MGDL": sweep({0.55: 1e-4}, rest=1e-4)}).holds is False  # at shared ones
+
+
+def test_one_rate_of_an_image_refutes_better_everywhere_and_proves_nothing():
+    for is_right, status in ((True, Status.NOT_COMPARABLE), (False, Status.FAILS)):
+        some = [s for s in worlds.world(is_right, ["lr-image"]) if s.job.settings["learning_rate"] == 1.0]
+        found = {verdict.claim.id: verdict for verdict in verdicts(some)}
+        assert found["lr-image/cameraman/better"].status is status
+        assert found["lr-image/cameraman/mgdl-stable"].status is Status.NOT_COMPARABLE  # no other rate to be held to
+
+
+@pytest.mark.parametrize(
+    ("losses", "holds"), [((0.011, 0.011), True), ((9e-3, 1e-6), False), ((2e-3, 1e-2), True), ((None, 1e-2), False)]
+)
+def test_similar_means_that_neither_is_much_better(losses, holds):
+    cells = {name: cell(loss, metric="test_loss") for name, loss in zip("ab", losses, strict=True)}
+    assert similar(cells).holds is holds
+    if holds:
+        assert not much_better(cells).holds
+
+
+def test_rises_are_the_mean_upward_moves_in_decibels():
+    record = worlds.record(100)
+    loss = np.array([1.0, 0.1, 1.0, 0.1, 0.01], np.float32)
+    columns = {"step": np.arange(5), "train_loss": loss, "psnr": -10 * np.log10(loss)}
+    record = dataclasses.replace(record, columns=columns, num_steps=4)
+    assert rises(record) == pytest.approx(10 / 4)
+    assert rises(record, "psnr") == pytest.approx(10 / 4)
+    assert rises(record, first=0.5) == 0
+    assert rises(record, last=2) == pytest.approx(10 / 2)
+
+
+@pytest.mark.parametrize(("restless", "holds"), [((0, None), True), ((None, None), False), ((0, 0), False)])
+def test_oscillation_asks_for_a_restless_sgdl_and_a_calm_mgdl(restless, holds):
+    sgdl, mgdl = ((worlds.record(100, restless_from=start),) for start in restless)
+    cells = {"SGDL": cell(1.0, records=sgdl), "MGDL": cell(1.0, records=mgdl)}
+    assert oscillation("train_loss")(cells).holds is holds
+
+
+def test_a_run_that_diverged_is_not_steady_and_grades_that_there_are_not_tell_nothing():
+    wild, calm = worlds.record(100, restless_from=0), worlds.record(100)
+    lost = dataclasses.replace(calm, outcome=Outcome.DIVERGED)
+    for rule in (steadier, oscillation("train_loss"), oscillation("psnr")):
+        found = [rule({"SGDL": cell(1.0, records=(wild,)), "MGDL": cell(1.0, records=(calm, last))})
+                 for last in (calm, lost)]  # fmt: skip
+        assert found[0].holds
+        assert (found[1].holds, found[1].sentence) == (False, "MGDL diverged")
+    single = {"SGDL": cell(1.0, records=(wild,)), "MGDL": cell(1.0, records=(calm,))}
+    assert oscillation("psnr")(single).holds is None
+
+
+def test_a_rule_that_cannot_tell_is_not_comparable():
+    claim = Claim("id", "Table 1", "s.", "t", (Need("run", "kind", {}),), lambda cells: Finding(None, "why", {}))
+    verdict = judge(claim, cell(1.0))
+    assert (verdict.status, verdict.sentence) == (Status.NOT_COMPARABLE, "why")
+
+
+def test_json_has_no_nan():
+    claim = Claim("id", "Table 1", "s.", "t", (Need("run", "kind", {}),),
+                  lambda cells: Finding(True, "", {"a": np.nan, "b": np.inf, "c": 1.0, "d": None}))  # fmt: skip
+    told = json.dumps(judge(claim, cell(1.0)).to_json(), allow_nan=False)
+    assert json.loads(told)["numbers"] == {"a": None, "b": None, "c": 1.0, "d": None}
