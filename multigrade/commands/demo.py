@@ -158,7 +158,7 @@ def _draw(fits, data, path: Path) -> None:
         stages = list(fit.model.staged(data.x_test))
         for index, stage in enumerate(stages[:-1]):
             above.plot(
-                data.x_test, stage, linewidth=0.8, alpha=0.6, label=f"grade 1 to {index + 1}" if index else "grade 1"
+                data.x_test, stage, linewidth=0.8, alpha=0.6, label=f"grades 1 to {index + 1}" if index else "grade 1"
             )
         above.plot(data.x_test, stages[-1], color="C3", linewidth=1.5, label=f"{name}, all")
         above.set_title(f"{name}: test loss {0.5 * float(((stages[-1] - data.y_test) ** 2).mean()):.1e}")
