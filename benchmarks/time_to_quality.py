@@ -21,6 +21,7 @@ import numpy as np
 from benchmarks import bench_restoration, bench_training
 from benchmarks.bench_imaging import dense_convolution
 from multigrade import structures
+from multigrade.imaging.operators import Identity
 from multigrade.lab import catalogue, executors, experiments
 from multigrade.lab.claims.reconstruction import PAPER
 from multigrade.lab.job import Saved
@@ -45,9 +46,8 @@ def paper_seconds(task: str, structure: str, size: int, blur: int) -> float:
     def step(network) -> float:
         if task == "regress":
             return bench_training.plain(network, (size // 2) ** 2, "adam", 3)
-        return bench_restoration.plain(
-            dense_convolution(float(blur)) if blur else lambda image: image, 2, network, size
-        )
+        operator = dense_convolution(float(blur)) if blur else lambda image: image
+        return bench_restoration.plain(bench_restoration.wide_awake(Identity(), size, network), operator, 2)
 
     return sum(step(network) * STEPS[task] for network in structures.PAPER[structure])
 

@@ -147,11 +147,15 @@ class Network:
 
     def hidden(self, params: tuple[Layer, ...], x: Array) -> Array:
         """H_{D-1}(x), the last hidden layer (x itself, encoded, when there is none)."""
+        return self.hidden_layers(params, x)[-1]
+
+    def hidden_layers(self, params: tuple[Layer, ...], x: Array) -> list[Array]:
+        """H_0(x), ..., H_{D-1}(x); H_0 is x itself, encoded."""
         activation = ACTIVATIONS[self.activation]
-        h = self.encoding(x) if self.encoding else x
+        layers = [self.encoding(x) if self.encoding else x]
         for weight, bias in params[:-1]:
-            h = activation(h @ weight + self._over_rows(bias, h))
-        return h
+            layers.append(activation(layers[-1] @ weight + self._over_rows(bias, layers[-1])))
+        return layers
 
     def output(self, params: tuple[Layer, ...], features: Array) -> Array:
         return features @ params[-1].weight + self._over_rows(params[-1].bias, features)

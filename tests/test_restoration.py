@@ -22,7 +22,6 @@ from multigrade.imaging.restoration import (
     ImageData,
     Restoration,
     RestorationTask,
-    network_image,
     pixel_coordinates,
     soft_threshold,
 )
@@ -53,7 +52,7 @@ def _image_data(operator=Identity(), scale=0.5, alpha=1.0, channels=2, h=5, w=6)
     network = Network((2, 8, channels), bias_std=0.3)
     observed, before = (jnp.asarray(generator.uniform(size=(channels, h, w)), jnp.float32) for _ in range(2))
     numbers = (jnp.float32(v) for v in (scale, 0.05, 1.5, alpha))
-    data = ImageData(jnp.asarray(pixel_coordinates(h, w)), observed, before, operator, *numbers)
+    data = ImageData(jnp.asarray(pixel_coordinates(h, w)), None, observed, before, operator, *numbers)
     return network, network.init(jax.random.key(0)), data
 
 
@@ -87,14 +86,6 @@ def test_with_alpha_1_the_objective_is_that_of_all_images(operator):
     loss, _ = Restoration(network)(params, jnp.zeros((2, 2, 5, 6)), data)
     image = data.before + 0.5 * network(params, data.features).T.reshape(2, 5, 6)
     assert objective(image, data.observed, operator, 0.05, 1.5) == pytest.approx(float(loss), rel=1e-5)
-
-
-def test_network_image_in_blocks_equals_the_network():
-    network = Network((2, 8, 3))
-    params = network.init(jax.random.key(1))
-    features = jnp.asarray(pixel_coordinates(30, 41))
-    whole = network(params, features).T.reshape(3, 30, 41)
-    np.testing.assert_allclose(network_image(network, params, features, (3, 30, 41)), whole, rtol=1e-5, atol=1e-6)
 
 
 def test_coordinates_are_x_then_y_without_the_end_point():

@@ -16,21 +16,19 @@ from jax import Array
 from jax.tree_util import Partial
 
 from ..model import Grade, apply_grade
-from ..networks import AnyNetwork
-from ..objectives import BLOCK_LANES
+from ..networks import AnyNetwork, Layer
 from ..training.grades import GradeProblem
+from .awake import apply_with_awake, awake_features, pull_back
 from .operators import FirstDifferences, Mask, Operator
 
 DIFFERENCES = FirstDifferences()
-BLOCK_ROWS = 1024  # pixels per pass
-# Beyond this many stored activations (floats) the blocks of the backward pass compute theirs again.
-STORED_ACTIVATIONS = 2**29
 
 
 class ImageData(NamedTuple):
     """All that the objective of one grade sees. Images are (channels, h, w); features have one row per pixel."""
 
     features: Array
+    awake: Array | None  # which features of the earlier grade these are, None for all: the others are 0 at all pixels
     observed: Array
     before: Array  # the image of the earlier grades
     operator: Operator
@@ -38,6 +36,17 @@ class ImageData(NamedTuple):
     weight: Array  # lambda
     beta: Array
     alpha: Array
+
+    def reading(self, params):
+        """The parameters of a network that reads these features alone."""
+        if self.awake is None:
+            return params
+        (weight, bias), *others = params
+        return (Layer(weight[self.awake], bias), *others)
+
+    def image(self, values: Array) -> Array:
+        """g = g_{l-1} + epsilon_l N_l, from the network's values at all pixels."""
+        return self.before + self.scale * values.T.reshape(self.before.shape)
 
 
 def soft_threshold(x: Array, threshold: Array) -> Array:
@@ -60,33 +69,22 @@ class Restoration:
         return jnp.zeros_like(DIFFERENCES(data.before))
 
     def __call__(self, params, u: Array, data: ImageData) -> tuple[Array, Array]:
-        image = data.before + data.scale * network_image(self.network, params, data.features, data.before.shape)
+        return self._of_values(apply_with_awake(self.network, data.reading(params), data.features)[0], u, data)
+
+    def value_and_grad(self, params, u: Array, data: ImageData):
+        part, widen = jax.vjp(data.reading, params)
+        values, awake = apply_with_awake(self.network, part, data.features)
+        result, slopes = jax.value_and_grad(self._of_values, has_aux=True)(values, u, data)
+        return result, widen(pull_back(self.network, part, data.features, slopes, awake))[0]
+
+    def _of_values(self, values: Array, u: Array, data: ImageData) -> tuple[Array, Array]:
+        image = data.image(values)
         differences = DIFFERENCES(image)
         moved = data.alpha * differences + (1 - data.alpha) * u
         u = jax.lax.stop_gradient(soft_threshold(moved, data.alpha * data.weight / data.beta))
         fit = 0.5 * jnp.sum((data.observed - data.operator(image)) ** 2)
         coupling = 0.5 * data.beta * jnp.sum((u - differences) ** 2)
         return fit + coupling + data.weight * jnp.sum(jnp.abs(u)), u
-
-    def value_and_grad(self, params, u: Array, data: ImageData):
-        return jax.value_and_grad(self.__call__, has_aux=True)(params, u, data)
-
-
-def network_image(network: AnyNetwork, params, features: Array, shape: tuple[int, ...]) -> Array:
-    """The network at every pixel as an image (channels, h, w), computed in blocks of pixels that fit the cache."""
-    num_pixels = features.shape[0]
-    rows = BLOCK_LANES * BLOCK_ROWS
-    num_strides = -(-num_pixels // rows)
-    padded = jnp.pad(features, ((0, num_strides * rows - num_pixels), (0, 0)))
-    block = Partial(network, params)
-    if num_pixels * sum(network.widths) > STORED_ACTIVATIONS:
-        block = jax.checkpoint(block)
-    # Blocks side by side in one iteration do not depend on each other, so XLA runs them on different cores.
-    values = jax.lax.map(
-        lambda lanes: jnp.stack([block(lane) for lane in lanes]),
-        padded.reshape(num_strides, BLOCK_LANES, BLOCK_ROWS, -1),
-    )
-    return values.reshape(num_strides * rows, -1)[:num_pixels].T.reshape(shape)
 
 
 def pixel_coordinates(height: int, width: int) -> np.ndarray:
@@ -112,7 +110,9 @@ class RestorationTask:
     def problem(self, network: AnyNetwork, index: int) -> GradeProblem:
         scale = self._scale() if index else jnp.float32(1)
         numbers = (jnp.float32(number) for number in (self.weight, self.beta, self.alpha))
-        data = ImageData(self.features, self.observed, self.image, self.operator, scale, *numbers)
+        awake = awake_features(network, self.features)
+        features = self.features if awake is None else self.features[:, awake]
+        data = ImageData(features, awake, self.observed, self.image, self.operator, scale, *numbers)
         metrics = {}
         if self.reference is not None:
             metrics["psnr"] = Partial(_psnr, network, data, self.reference)
@@ -136,8 +136,8 @@ class RestorationTask:
 
 
 def _psnr(network, data: ImageData, reference: Array, params) -> Array:
-    image = data.before + data.scale * network_image(network, params, data.features, data.before.shape)
-    return -10 * jnp.log10(jnp.mean((image - reference) ** 2))
+    values, _ = apply_with_awake(network, data.reading(params), data.features)
+    return -10 * jnp.log10(jnp.mean((data.image(values) - reference) ** 2))
 
 
 def apply_in_blocks(grade: Grade, features: Array, shape: tuple[int, ...]) -> tuple[Array, Array]:
