@@ -65,8 +65,8 @@ class Restoration:
     network: AnyNetwork
 
     def init(self, params, data: ImageData) -> Array:
-        """u before the first iteration of the first grade: 0, as in the paper's runs."""
-        return jnp.zeros_like(DIFFERENCES(data.before))
+        """u before the first iteration of the first grade: 0, as in the paper's runs, as precise as the image."""
+        return jnp.zeros_like(DIFFERENCES(data.before), jnp.result_type(data.before, *jax.tree.leaves(params)))
 
     def __call__(self, params, u: Array, data: ImageData) -> tuple[Array, Array]:
         return self._of_values(apply_with_awake(self.network, data.reading(params), data.features)[0], u, data)
