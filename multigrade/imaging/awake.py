@@ -17,8 +17,9 @@ from ..networks import AnyNetwork, Layer, Network
 from ..objectives import BLOCK_LANES, Rows, over_blocks
 
 BLOCK_ROWS = 2048  # pixels per pass
-# Parts of the neurons of a layer for which the gradient is compiled: the least with room for all awake ones is used.
-PARTS = (3 / 8, 5 / 8, 3 / 4, 1)
+# Parts of the neurons for which the gradient is compiled, of the first hidden layer and of deeper ones, where more
+# sleep: the least with room for all that are awake is used.
+PARTS = ((3 / 8, 3 / 8), (5 / 8, 1 / 2), (3 / 4, 5 / 8), (1, 1))
 LEAST_WIDTH = 64  # narrower layers are cheap as they are
 
 
@@ -60,12 +61,17 @@ def pull_back(network: AnyNetwork, params, features: Array, slopes: Array, awake
     if not awake:
         return over_blocks(partial(_pull_back, network, params), rows, BLOCK_ROWS)
 
-    def of_part(part, params):
-        narrow, widen = jax.vjp(partial(_narrowed, awake=awake, part=part), params)
+    order = [jnp.argsort(~layer) for layer in awake]  # those that are awake before the others
+
+    def of_part(rooms, params):
+        kept = [neurons[:room] for neurons, room in zip(order, rooms, strict=True)]
+        narrow, widen = jax.vjp(partial(_narrowed, kept=kept), params)
         return widen(over_blocks(partial(_pull_back, network, narrow), rows, BLOCK_ROWS))[0]
 
-    is_too_small = [jnp.stack([layer.sum() > _room(layer, part) for layer in awake]).any() for part in PARTS[:-1]]
-    return jax.lax.switch(sum(is_too_small), [partial(of_part, part) for part in PARTS], params)
+    counts, (first, *deeper) = jnp.stack([layer.sum() for layer in awake]), [len(layer) for layer in awake]
+    rooms = [(round(a * first), *(round(b * width) for width in deeper)) for a, b in PARTS]
+    index = sum(jnp.any(counts > jnp.array(room)) for room in rooms[:-1])
+    return jax.lax.switch(index, [partial(of_part, room) for room in rooms], params)
 
 
 def _pull_back(network: AnyNetwork, params, block: Rows):
@@ -77,13 +83,8 @@ def _is_wide(network: AnyNetwork) -> bool:
     return is_relu and min(network.widths[1:-1], default=0) >= LEAST_WIDTH
 
 
-def _room(layer: Array, part: float) -> int:
-    return round(part * len(layer))
-
-
-def _narrowed(params: tuple[Layer, ...], awake: list[Array], part: float) -> tuple[Layer, ...]:
-    """A part of the neurons of every hidden layer, those that are awake before others."""
-    kept = [jnp.argsort(~layer)[: _room(layer, part)] for layer in awake]
+def _narrowed(params: tuple[Layer, ...], kept: list[Array]) -> tuple[Layer, ...]:
+    """The network of these neurons of each hidden layer."""
     everything = slice(None)
     layers = zip(params, [everything, *kept], [*kept, everything], strict=True)
     return tuple(Layer(weight[rows][:, columns], bias[columns]) for (weight, bias), rows, columns in layers)
