@@ -1,6 +1,7 @@
 """The command line. Registers the commands and turns a caller's mistake into one line and exit code 2."""
 
 import gc
+import os
 import signal
 import sys
 import threading
@@ -62,6 +63,9 @@ def options(
 
 def main() -> None:
     """Entry point: errors of use become one line on standard error and exit code 2; --debug shows where they rose."""
+    # On some machines XLA prints a screen of text for every program it finds in a cache, about preferences of the
+    # compiler that it takes for instructions. What really fails is raised as well.
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # neither ignored nor somebody else's
         signal.signal(signal.SIGINT, _interrupt)
     try:

@@ -80,11 +80,10 @@ def test_features_that_are_0_everywhere_are_not_read():
         assert gradient[0].weight[jnp.array([0, 2, 3])].any()
 
 
-def test_a_network_in_blocks_is_the_network():
+@pytest.mark.parametrize("shape", [(1, 1), (3, 7), (50, 91)])  # of the last, two blocks and a part of one
+def test_a_network_in_blocks_is_the_network(shape):
     network = Network((2, 8, 3))
-    params, features = network.init(jax.random.key(1)), jnp.asarray(pixel_coordinates(50, 91))
-    assert len(features) > 2 * awake.BLOCK_ROWS
-    assert len(features) % awake.BLOCK_ROWS
+    params, features = network.init(jax.random.key(1)), jnp.asarray(pixel_coordinates(*shape))
     values, _ = awake.apply_with_awake(network, params, features)
     np.testing.assert_allclose(values, network(params, features), rtol=1e-5, atol=1e-6)
 

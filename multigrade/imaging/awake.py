@@ -36,9 +36,9 @@ def apply_with_awake(network: AnyNetwork, params, features: Array) -> tuple[Arra
     The second is empty where it does not pay. Computed in blocks of pixels that fit the cache.
     """
     num_pixels = features.shape[0]
-    stride = BLOCK_LANES * BLOCK_ROWS
-    num_strides = -(-num_pixels // stride)
-    padded = jnp.pad(features, ((0, num_strides * stride - num_pixels), (0, 0)))
+    num_rows = min(BLOCK_ROWS, -(-num_pixels // BLOCK_LANES))
+    num_strides = -(-num_pixels // (BLOCK_LANES * num_rows))
+    padded = jnp.pad(features, ((0, num_strides * BLOCK_LANES * num_rows - num_pixels), (0, 0)))
 
     def block(rows):
         if not _is_wide(network):
@@ -49,10 +49,10 @@ def apply_with_awake(network: AnyNetwork, params, features: Array) -> tuple[Arra
     # Blocks side by side in one iteration do not depend on each other, so XLA runs them on different cores.
     values, largest = jax.lax.map(
         lambda lanes: jax.tree.map(lambda *parts: jnp.stack(parts), *(block(lane) for lane in lanes)),
-        padded.reshape(num_strides, BLOCK_LANES, BLOCK_ROWS, -1),
+        padded.reshape(num_strides, BLOCK_LANES, num_rows, -1),
     )
     awake = [jnp.max(layer, axis=(0, 1)) > 0 for layer in largest]
-    return values.reshape(num_strides * stride, -1)[:num_pixels], awake
+    return values.reshape(len(padded), -1)[:num_pixels], awake
 
 
 def pull_back(network: AnyNetwork, params, features: Array, slopes: Array, awake: list[Array]):
