@@ -8,6 +8,7 @@ their activations again: they are few, and nothing of the size of the picture ti
 """
 
 from functools import partial
+from typing import TypeGuard
 
 import jax
 import jax.numpy as jnp
@@ -78,7 +79,7 @@ def _pull_back(network: AnyNetwork, params, block: Rows):
     return jax.vjp(lambda params: network(params, block.inputs), params)[1](block.targets)[0]
 
 
-def _is_wide(network: AnyNetwork) -> bool:
+def _is_wide(network: AnyNetwork) -> TypeGuard[Network]:
     is_relu = isinstance(network, Network) and network.activation == "relu"
     return is_relu and min(network.widths[1:-1], default=0) >= LEAST_WIDTH
 
