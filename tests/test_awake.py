@@ -16,6 +16,13 @@ from multigrade.networks import Layer
 WIDTH = 64
 
 
+@pytest.fixture(autouse=True)
+def small_pictures(monkeypatch):
+    """These tests have small ones, and few features."""
+    monkeypatch.setattr(awake, "LEAST_PIXELS", 1)
+    monkeypatch.setattr(awake, "FEATURES", 1)
+
+
 def _asleep(params, counts):
     """Parameters whose last so many neurons of each hidden layer are 0 wherever the features are in [0, 1]."""
     (weight, bias), *others = params

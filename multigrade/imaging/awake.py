@@ -21,20 +21,23 @@ BLOCK_ROWS = 2048  # pixels per pass
 # Parts of the neurons for which the gradient is compiled, of the first hidden layer and of deeper ones, where more
 # sleep: the least with room for all that are awake is used.
 PARTS = ((3 / 8, 3 / 8), (5 / 8, 1 / 2), (3 / 4, 5 / 8), (1, 1))
-LEAST_WIDTH = 64  # narrower layers are cheap as they are
+# Below these a step is so cheap that compiling the parts would take longer than they save.
+LEAST_WIDTH, LEAST_PIXELS = 64, 2**13
+FEATURES = 32  # their number is a multiple of this: grades that read about as many share a program
 
 
 def awake_features(network: AnyNetwork, features: Array) -> Array | None:
-    """Which features are not 0 at all pixels, one at least; None where the first layer reads something else."""
-    if not isinstance(network, Network) or network.encoding is not None:
+    """Which features to read: those that are not 0 at all pixels, and a few that are; None for all of them."""
+    if not _is_worth_it(network, features) or network.encoding is not None:
         return None
-    return jnp.flatnonzero(jnp.any(features != 0, axis=0).at[0].set(True))
+    awake = jnp.any(features != 0, axis=0)
+    return jnp.argsort(~awake)[: -(-max(int(awake.sum()), 1) // FEATURES) * FEATURES]
 
 
 def apply_with_awake(network: AnyNetwork, params, features: Array) -> tuple[Array, list[Array]]:
     """The network at every pixel, (N, s), and which neurons of each hidden layer are awake, (d_j,).
 
-    The second is empty where it does not pay. Computed in blocks of pixels that fit the cache.
+    The second is empty where it is not worth it. Computed in blocks of pixels that fit the cache.
     """
     num_pixels = features.shape[0]
     num_rows = min(BLOCK_ROWS, -(-num_pixels // BLOCK_LANES))
@@ -42,7 +45,7 @@ def apply_with_awake(network: AnyNetwork, params, features: Array) -> tuple[Arra
     padded = jnp.pad(features, ((0, num_strides * BLOCK_LANES * num_rows - num_pixels), (0, 0)))
 
     def block(rows):
-        if not _is_wide(network):
+        if not _is_worth_it(network, features):
             return network(params, rows), []
         layers = network.hidden_layers(params, rows)
         return network.output(params, layers[-1]), [jnp.max(layer, axis=0) for layer in layers[1:]]
@@ -79,9 +82,10 @@ def _pull_back(network: AnyNetwork, params, block: Rows):
     return jax.vjp(lambda params: network(params, block.inputs), params)[1](block.targets)[0]
 
 
-def _is_wide(network: AnyNetwork) -> TypeGuard[Network]:
+def _is_worth_it(network: AnyNetwork, features: Array) -> TypeGuard[Network]:
     is_relu = isinstance(network, Network) and network.activation == "relu"
-    return is_relu and min(network.widths[1:-1], default=0) >= LEAST_WIDTH
+    is_wide = min(network.widths[1:-1], default=0) >= LEAST_WIDTH
+    return is_relu and is_wide and len(features) >= LEAST_PIXELS
 
 
 def _narrowed(params: tuple[Layer, ...], kept: list[Array]) -> tuple[Layer, ...]:
