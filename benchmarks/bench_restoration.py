@@ -125,7 +125,8 @@ def peak_memory(size: int) -> float:
 def compare(name: str, problem: GradeProblem, dense, aim: str, settling_steps: int) -> None:
     params = steps_of(problem, NETWORK.init(jax.random.key(0)), settling_steps).params  # compiles, too
     awake = apply_with_awake(NETWORK, problem.data.reading(params), problem.data.features)[1]
-    print(f"awake: {len(problem.data.awake)} features, {', '.join(str(layer.sum()) for layer in awake)} neurons of 128")
+    counts = ", ".join(str(layer.sum()) for layer in awake)
+    print(f"of 128, ours reads {len(problem.data.awake)} features; awake in its layers are {counts} neurons")
     best = {"ours": np.inf, "plain": np.inf}
     for _ in range(ROUNDS):
         best["ours"] = min(best["ours"], ours(problem, params, 10))
