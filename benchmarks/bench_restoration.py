@@ -5,9 +5,9 @@
 512 x 512, MGDL-3 grade 2, Adam: the paper's recipe. The plain iteration is the algorithm as printed, a proximal step
 and a gradient step, each jitted and dispatched by itself. The limit is the time of the network's own matrix products at
 the machine's rate, measured in the same run. Both read the features of a first grade that was trained on a free picture
-by the paper's recipe, and have taken a few steps of the second: from then on, for nearly all of 20,000 steps, many
-neurons are 0 at all pixels, and ours leaves them out of the gradient. The last line has the very first steps, in which
-nearly all are awake, on features of which none is 0.
+by the paper's recipe, and ours has taken a few steps of the second: from then on, for nearly all of 20,000 steps, many
+neurons are 0 at all pixels, and ours leaves them out of the gradient. To plain steps it makes no difference. The last
+line has the very first steps, in which nearly all are awake, on features of which none is 0.
 """
 
 import resource
