@@ -21,6 +21,7 @@ _PUBLIC = {
     "FourierFeatures": "networks",
     "LeastSquares": "objectives",
     "Rows": "objectives",
+    "solve_least_squares": "least_squares",
     "fit_grades": "training",
     "minimise": "training",
     "warmup_cosine": "training",
@@ -42,6 +43,7 @@ __all__ = ["__version__", *_PUBLIC]
 if TYPE_CHECKING:
     from . import convex, curvature, imaging, structures, synthetic, training
     from .estimators import MultiGradeRegressor, MultiScaleRegressor, SingleGradeRegressor, load_estimator
+    from .least_squares import solve_least_squares
     from .model import Grade, MultiGrade
     from .networks import FourierFeatures, MultiScaleNetwork, Network
     from .objectives import LeastSquares, Rows
