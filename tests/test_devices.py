@@ -53,7 +53,7 @@ print("shares", shares)
 """
 
 
-def test_a_batch_without_weight_changes_nothing():
+def test_random_batches_by_weight_are_the_same_on_a_device_given_by_number():
     x = np.linspace(0, 1, 40, dtype=np.float32)[:, None]
     weights = np.zeros(40)
     weights[:2] = 1

@@ -15,7 +15,7 @@ from jax.tree_util import Partial
 from ..model import Grade, MultiGrade, apply_grade, grades_to_arrays
 from ..networks import AnyNetwork, Network
 from ..objectives import LeastSquares, Rows
-from ..sampling import FullBatch, RandomRows
+from ..sampling import FullBatch, random_rows
 from ..structures import Structure
 from .checkpoint import fingerprint
 from .devices import Spread, spread_over
@@ -147,7 +147,9 @@ def fit_grades(
     names = ("validation inputs", "validation targets")
     held_out = _checked_rows(*names, structure, *(*validation, None)[:3]) if validation is not None else None
     belongs = fingerprint(*left, *(held_out or ()))
-    spread = None if devices is None else spread_over(devices, len(left.features))
+    num_rows = len(left.features)
+    sampler = FullBatch() if batch_size is None else random_rows(batch_size, num_rows, left.weights)
+    spread = None if devices is None else spread_over(devices, num_rows)
     if spread is not None:
         weights = jnp.ones(spread.num_rows) if left.weights is None else left.weights
         left = spread.place(left._replace(weights=weights))
@@ -184,7 +186,7 @@ def fit_grades(
         model=model,
         records=records,
         checkpoint=make_checkpoint(checkpoint, checkpoint_every, structure, steps, observers, {**settings, **options}),
-        sampler=FullBatch() if batch_size is None else RandomRows(batch_size, spread.num_rows if spread else None),
+        sampler=sampler,
         observers=observers,
         while_better=while_better,
         **options,
