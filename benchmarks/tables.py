@@ -1,0 +1,287 @@
+"""Default estimators on tables: R2, accuracy and log loss on held-out rows, time, average rank, how often best.
+
+    python -m benchmarks.tables                              # everything that is not in the results file yet
+    python -m benchmarks.tables --methods MultiGrade,ridge   # some methods only; the tables show all that was run
+    python -m benchmarks.tables --again MultiGrade           # forget the results of a method and run it again
+
+Every method runs with its defaults and seed 0 on three fixed splits of every set. Networks, support vectors and linear
+models see standardised columns (and targets), categories as 0 and 1; trees see the columns as they are and are told
+which hold categories where they can be. MultiGrade sees what the networks see, without standardisation: it does its
+own. LightGBM and RealMLP (of pytabkit) take part where they are installed; since a results file is shared, they may run
+in an environment of their own.
+
+The folder of tables holds NAME.npz (regression) and classify_NAME.npz with arrays X, y, test_mask (rows, splits) and
+perhaps categorical (columns,). Without it the sets that scikit-learn ships are used.
+"""
+
+import argparse
+import importlib.util
+import json
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+FOLDER = Path(__file__).resolve().parents[2] / "shared" / "tables"
+NUM_SPLITS = 3
+MEASURES = {"regression": ("R2",), "classification": ("accuracy", "log loss")}
+
+
+class Set(NamedTuple):
+    name: str
+    X: np.ndarray
+    y: np.ndarray
+    test_mask: np.ndarray  # (rows, splits)
+    categorical: np.ndarray  # (columns,)
+
+    @property
+    def kind(self) -> str:
+        return "classification" if np.issubdtype(self.y.dtype, np.integer) else "regression"
+
+
+# The sets.
+
+
+def load_sets(folder: Path) -> list[Set]:
+    """The sets of a folder; those of scikit-learn, with random splits, if it is not there."""
+    files = sorted(folder.glob("*.npz"))
+    if not files:
+        print(f"there are no tables in {folder}: the sets that scikit-learn ships instead")
+        return [_shipped(name) for name in ("diabetes", "breast_cancer", "digits", "iris", "wine")]
+    return [_read(path) for path in files]
+
+
+def _read(path: Path) -> Set:
+    with np.load(path, allow_pickle=False) as file:
+        X, y, mask = np.asarray(file["X"], float), file["y"], file["test_mask"]
+        categorical = file["categorical"] if "categorical" in file.files else np.zeros(X.shape[1], bool)
+    is_classification = path.stem.startswith("classify_")
+    y = y.astype(int if is_classification else float)
+    return Set(path.stem.removeprefix("classify_"), X, y, mask, np.asarray(categorical, bool))
+
+
+def _shipped(name: str) -> Set:
+    from sklearn import datasets
+
+    X, y = getattr(datasets, f"load_{name}")(return_X_y=True)
+    rows = np.random.default_rng(0).random((len(X), NUM_SPLITS))
+    share = 0.2 if len(X) < 500 else 0.1
+    mask = rows < np.quantile(rows, share, axis=0)
+    y = y.astype(float if name == "diabetes" else int)
+    return Set(name, X, y, mask, np.zeros(X.shape[1], bool))
+
+
+# The methods: estimators by kind of set, from the mask of categorical columns.
+
+
+def _encoded(estimator, categorical, *, is_scaled: bool = True, is_regression: bool):
+    """What networks see: categories as 0 and 1, the rest standardised, the targets of regression too."""
+    from sklearn.compose import TransformedTargetRegressor, make_column_transformer
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+    encoder = OneHotEncoder(handle_unknown="ignore", sparse_output=False)
+    columns = make_column_transformer((encoder, categorical), remainder=StandardScaler() if is_scaled else "passthrough")
+    pipeline = make_pipeline(columns, estimator)
+    if is_regression and is_scaled:
+        return TransformedTargetRegressor(pipeline, transformer=StandardScaler())
+    return pipeline
+
+
+def _linear(kind, categorical):
+    from sklearn.linear_model import LogisticRegression, Ridge
+
+    is_regression = kind == "regression"
+    return _encoded(Ridge() if is_regression else LogisticRegression(), categorical, is_regression=is_regression)
+
+
+def _mlp(kind, categorical, **options):
+    from sklearn.neural_network import MLPClassifier, MLPRegressor
+
+    make = MLPRegressor if kind == "regression" else MLPClassifier
+    return _encoded(make(random_state=0, **options), categorical, is_regression=kind == "regression")
+
+
+def _svm(kind, categorical):
+    from sklearn.calibration import CalibratedClassifierCV
+    from sklearn.svm import SVC, SVR
+
+    machine = SVR() if kind == "regression" else CalibratedClassifierCV(SVC(), ensemble=False)
+    return _encoded(machine, categorical, is_regression=kind == "regression")
+
+
+def _trees(name: str) -> Callable:
+    def make(kind, categorical):
+        from sklearn import ensemble
+
+        options = {"categorical_features": categorical} if name == "HistGradientBoosting" else {}
+        suffix = "Regressor" if kind == "regression" else "Classifier"
+        return getattr(ensemble, name + suffix)(random_state=0, **options)
+
+    return make
+
+
+def _lightgbm(kind, categorical):
+    import lightgbm
+
+    make = lightgbm.LGBMRegressor if kind == "regression" else lightgbm.LGBMClassifier
+    return make(random_state=0, n_jobs=1, verbose=-1, categorical_feature=list(map(int, np.flatnonzero(categorical))))
+
+
+def _realmlp(kind, categorical):
+    import pytabkit
+
+    make = pytabkit.RealMLP_TD_Regressor if kind == "regression" else pytabkit.RealMLP_TD_Classifier
+    return make(random_state=0, device="cpu", n_threads=1)
+
+
+def _multigrade(kind, categorical, name: str = "MultiGrade"):
+    import multigrade
+
+    is_regression = kind == "regression"
+    estimator = getattr(multigrade, name + ("Regressor" if is_regression else "Classifier"))(random_state=0)
+    return _encoded(estimator, categorical, is_scaled=False, is_regression=is_regression)
+
+
+METHODS: dict[str, Callable[[str, np.ndarray], Any]] = {
+    "linear": _linear,
+    "MLP": _mlp,
+    "MLP, early": lambda kind, categorical: _mlp(kind, categorical, early_stopping=True),
+    "SVM": _svm,
+    "forest": _trees("RandomForest"),
+    "extra trees": _trees("ExtraTrees"),
+    "hist. boosting": _trees("HistGradientBoosting"),
+    "LightGBM": _lightgbm,
+    "RealMLP": _realmlp,
+    "MultiGrade": _multigrade,
+}
+NEEDS = {"LightGBM": "lightgbm", "RealMLP": "pytabkit", "MultiGrade": "multigrade"}
+
+
+# Runs and their file.
+
+
+def run(data: Set, split: int, method: str) -> dict:
+    """Fit to the training rows of a split and score the test rows."""
+    from sklearn.metrics import accuracy_score, log_loss, r2_score
+
+    test = data.test_mask[:, split]
+    estimator = METHODS[method](data.kind, data.categorical)
+    started = time.perf_counter()
+    estimator.fit(data.X[~test], data.y[~test])
+    fitted = time.perf_counter()
+    X, y = data.X[test], data.y[test]
+    predicted = estimator.predict(X)
+    if data.kind == "regression":
+        scores = {"R2": r2_score(y, predicted)}
+    else:
+        chances = np.zeros((len(y), data.y.max() + 1))
+        chances[:, estimator.classes_] = estimator.predict_proba(X)
+        loss = log_loss(y, chances, labels=np.arange(chances.shape[1]))
+        scores = {"accuracy": accuracy_score(y, predicted), "log loss": loss}
+    return {
+        "set": data.name, "kind": data.kind, "split": split, "method": method, **scores,
+        "seconds": fitted - started, "predict seconds": time.perf_counter() - fitted,
+    }  # fmt: skip
+
+
+def read_results(path: Path) -> dict[tuple, dict]:
+    lines = path.read_text().splitlines() if path.is_file() else []
+    rows = [json.loads(line) for line in lines if line.strip()]
+    return {(row["kind"], row["set"], row["split"], row["method"]): row for row in rows}
+
+
+def run_missing(sets: list[Set], methods: list[str], path: Path) -> dict[tuple, dict]:
+    """Run what the file lacks, small sets first, and write every result at once."""
+    results = read_results(path)
+    for method in methods:
+        for data in sorted(sets, key=lambda data: data.X.size):
+            for split in range(data.test_mask.shape[1]):
+                if (data.kind, data.name, split, method) in results:
+                    continue
+                row = run(data, split, method)
+                results[data.kind, data.name, split, method] = row
+                with open(path, "a") as file:
+                    file.write(json.dumps(row) + "\n")
+                scores = ", ".join(f"{name} {row[name]:.4f}" for name in MEASURES[data.kind])
+                print(f"{method:16} {data.name:16} split {split}: {scores} ({row['seconds']:.1f} s)", flush=True)
+    return results
+
+
+# The tables.
+
+
+def print_tables(sets: list[Set], results: dict[tuple, dict]) -> None:
+    for kind, measures in MEASURES.items():
+        chosen = [data for data in sets if data.kind == kind]
+        complete = [
+            method
+            for method in METHODS
+            if all((kind, data.name, s, method) in results for data in chosen for s in range(data.test_mask.shape[1]))
+        ]
+        if not chosen or not complete:
+            continue
+        for measure in (*measures, "seconds"):
+            print_table(kind, measure, chosen, complete, results)
+
+
+def print_table(kind: str, measure: str, sets: list[Set], methods: list[str], results: dict[tuple, dict]) -> None:
+    """One row a set: the mean over splits; below the mean (R2 clipped at 0), the average rank and how often best."""
+    values = np.array(
+        [
+            [np.mean([results[kind, d.name, s, m][measure] for s in range(d.test_mask.shape[1])]) for m in methods]
+            for d in sets
+        ]
+    )
+    names = [f"{d.name} ({len(d.X)} x {d.X.shape[1]})" for d in sets]
+    print(f"\n**{kind}: {measure}**\n\n| | " + " | ".join(methods) + " |\n|---" * 1 + "|---" * len(methods) + "|")
+    digits = 1 if measure == "seconds" else 3
+    ranks = _ranks(values if measure in ("seconds", "log loss") else -values)
+    for name, row, rank in zip(names, values, ranks, strict=True):
+        best = np.isclose(rank, rank.min())
+        cells = [f"**{v:.{digits}f}**" if b else f"{v:.{digits}f}" for v, b in zip(row, best, strict=True)]
+        print(f"| {name} | " + " | ".join(cells) + " |")
+    means = np.mean(np.maximum(values, 0) if measure == "R2" else values, axis=0)
+    summary = {"mean, clipped at 0" if measure == "R2" else "mean": means}
+    if measure != "seconds":
+        summary |= {"average rank": ranks.mean(0), "best, of all": (ranks == ranks.min(1, keepdims=True)).sum(0)}
+    for name, row in summary.items():
+        print(f"| *{name}* | " + " | ".join(f"{v:.{0 if 'best' in name else digits}f}" for v in row) + " |")
+
+
+def _ranks(costs: np.ndarray) -> np.ndarray:
+    from scipy.stats import rankdata
+
+    return rankdata(np.round(costs, 4), axis=1)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--folder", type=Path, default=FOLDER, help="the tables")
+    parser.add_argument("--results", type=Path, default=Path("tables-results.jsonl"), help="where results are kept")
+    parser.add_argument("--methods", default=",".join(METHODS).replace("MLP, early", "MLP early"))
+    parser.add_argument("--again", default="", help="methods whose results are forgotten first")
+    parser.add_argument("--sets", default="", help="some sets only")
+    options = parser.parse_args()
+    methods = [name.replace("MLP early", "MLP, early") for name in options.methods.split(",") if name]
+    unknown = [name for name in methods if name not in METHODS]
+    if unknown:
+        parser.error(f"--methods must be among {', '.join(METHODS)}; got {unknown[0]!r}")
+    missing = [name for name in methods if name in NEEDS and importlib.util.find_spec(NEEDS[name]) is None]
+    for name in missing:
+        print(f"{name} is left out: {NEEDS[name]} is not installed")
+    if options.again:
+        kept = [row for row in read_results(options.results).values() if row["method"] not in options.again.split(",")]
+        options.results.write_text("".join(json.dumps(row) + "\n" for row in kept))
+    sets = [d for d in load_sets(options.folder) if not options.sets or d.name in options.sets.split(",")]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        results = run_missing(sets, [name for name in methods if name not in missing], options.results)
+    print_tables(sets, results)
+
+
+if __name__ == "__main__":
+    main()
