@@ -15,11 +15,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax.scipy.fft import dctn, idctn
 
-from multigrade.imaging import baselines
-from multigrade.imaging.images import add_blur, add_noise
-from multigrade.imaging.metrics import psnr
-from multigrade.imaging.operators import GaussianBlur
 from multigrade.lab.images import Pictures
+from multigrade.pictures.files import add_blur, add_noise
+from multigrade.restore import baselines
+from multigrade.restore.metrics import psnr
+from multigrade.restore.operators import GaussianBlur
 
 REPEATS = 10
 

@@ -23,13 +23,12 @@ import optax
 
 from benchmarks.bench_imaging import dense_convolution
 from benchmarks.bench_training import flops, matrix_rate
-from multigrade import minimise, structures
-from multigrade.imaging import images, restore
-from multigrade.imaging.awake import apply_with_awake
-from multigrade.imaging.operators import GaussianBlur, Identity
-from multigrade.imaging.restoration import DIFFERENCES, RestorationTask, pixel_coordinates, soft_threshold
-from multigrade.imaging.restore import Options
+from multigrade import minimise, pictures, restore, structures
 from multigrade.model import Grade
+from multigrade.restore import Options
+from multigrade.restore.awake import apply_with_awake
+from multigrade.restore.operators import GaussianBlur, Identity
+from multigrade.restore.restoration import DIFFERENCES, RestorationTask, pixel_coordinates, soft_threshold
 from multigrade.training import Run
 from multigrade.training.grades import GradeProblem
 
@@ -46,15 +45,15 @@ CASES = [  # name, our operator, the plain one, what we aim for
 @cache
 def first_grade() -> Grade:
     """Trained by the paper's recipe on a small copy of a picture."""
-    clean = images.load(":camera").pixels.reshape(128, 4, 128, 4).mean((1, 3))
+    clean = pictures.load(":camera").pixels.reshape(128, 4, 128, 4).mean((1, 3))
     options = Options(recipe="paper", grades=1, epochs=GRADE_1_STEPS)
-    fit = restore.denoise(images.add_noise(clean, 10, seed=0), noise_sigma=10, options=options)
+    fit = restore.denoise(pictures.add_noise(clean, 10, seed=0), noise_sigma=10, options=options)
     return fit.model.grades[0]
 
 
 def second_grade(operator) -> GradeProblem:
     """What grade 2 is trained on after it, for the whole picture."""
-    clean = jnp.asarray(images.load(":camera").pixels, jnp.float32)
+    clean = jnp.asarray(pictures.load(":camera").pixels, jnp.float32)
     observed = operator(clean) + 10 / 255 * jax.random.normal(jax.random.key(1), clean.shape)
     coordinates = jnp.asarray(pixel_coordinates(*clean.shape))
     task = RestorationTask(coordinates, observed[None], jnp.zeros((1, *clean.shape)), operator, 0.01, 1.0, 0.99)

@@ -7,15 +7,15 @@ import sys
 
 from matplotlib.figure import Figure
 
-from multigrade.imaging import images, restore
-from multigrade.imaging.metrics import psnr
+from multigrade import pictures, restore
+from multigrade.restore.metrics import psnr
 
 NOISE = 25
 
 
 def main(path: str) -> None:
-    clean = images.load(":chelsea").pixels[20:276, 90:346]
-    noisy = images.add_noise(clean, NOISE, seed=0)
+    clean = pictures.load(":chelsea").pixels[20:276, 90:346]
+    noisy = pictures.add_noise(clean, NOISE, seed=0)
     fast = restore.denoise(noisy, options=restore.Options(recipe="fast"))
     best = restore.denoise(noisy, options=restore.Options(recipe="best"))
     panels = [("noisy", noisy), *((f"grade {k}", stage) for k, stage in enumerate(fast.stages, 1))]

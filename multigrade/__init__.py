@@ -32,7 +32,8 @@ _PUBLIC = {
     "NoImprovement": "training",
     "convex": None,
     "curvature": None,
-    "imaging": None,
+    "pictures": None,
+    "restore": None,
     "structures": None,
     "synthetic": None,
     "training": None,
@@ -41,7 +42,7 @@ _PUBLIC = {
 __all__ = ["__version__", *_PUBLIC]
 
 if TYPE_CHECKING:
-    from . import convex, curvature, imaging, structures, synthetic, training
+    from . import convex, curvature, pictures, restore, structures, synthetic, training
     from .estimators import MultiGradeRegressor, MultiScaleRegressor, SingleGradeRegressor, load_estimator
     from .least_squares import solve_least_squares
     from .model import Grade, MultiGrade

@@ -5,13 +5,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from multigrade import Network
-from multigrade.imaging import awake, restore
-from multigrade.imaging.images import add_noise, load
-from multigrade.imaging.operators import GaussianBlur
-from multigrade.imaging.recipes import Options
-from multigrade.imaging.restoration import RestorationTask, pixel_coordinates
+from multigrade import Network, restore
 from multigrade.networks import Layer
+from multigrade.pictures.files import add_noise, load
+from multigrade.restore import awake
+from multigrade.restore.operators import GaussianBlur
+from multigrade.restore.recipes import Options
+from multigrade.restore.restoration import RestorationTask, pixel_coordinates
 
 WIDTH = 64
 

@@ -9,8 +9,9 @@ import jax
 import numpy as np
 import pytest
 
-from multigrade.imaging import baselines
-from multigrade.imaging.baselines import (
+from multigrade.pictures.files import add_blur, add_noise, load
+from multigrade.restore import baselines
+from multigrade.restore.baselines import (
     inpaint_biharmonic,
     interpolate_grid,
     solve_rof,
@@ -20,10 +21,9 @@ from multigrade.imaging.baselines import (
     upsample,
     wiener,
 )
-from multigrade.imaging.images import add_blur, add_noise, load
-from multigrade.imaging.metrics import psnr
-from multigrade.imaging.noise import estimate_noise_sigma
-from multigrade.imaging.operators import BlockAverage, GaussianBlur
+from multigrade.restore.metrics import psnr
+from multigrade.restore.noise import estimate_noise_sigma
+from multigrade.restore.operators import BlockAverage, GaussianBlur
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 PAPER_IMAGES = SHARED / "images" / "paper"

@@ -8,28 +8,19 @@ import numpy as np
 import pytest
 from scipy.ndimage import gaussian_filter
 
-from multigrade import MultiGrade, structures
-from multigrade.imaging import (
-    baselines,
-    copies,
-    images,
-    interpolation,
-    judges,
-    restore,
-    simplex,
-    surroundings,
-)
-from multigrade.imaging.metrics import psnr
-from multigrade.imaging.operators import GaussianBlur
-from multigrade.imaging.restoration import pixel_coordinates
-from multigrade.imaging.strengths import choose_strengths
-from multigrade.imaging.variational import solve
+from multigrade import MultiGrade, pictures, restore, structures
 from multigrade.model import Grade
+from multigrade.restore import baselines, copies, interpolation, judges, simplex, surroundings
+from multigrade.restore.metrics import psnr
+from multigrade.restore.operators import GaussianBlur
+from multigrade.restore.restoration import pixel_coordinates
+from multigrade.restore.strengths import choose_strengths
+from multigrade.restore.variational import solve
 from multigrade.training import Fit
 
-CAMERA = np.float32(images.load(":camera").pixels[60:220, 160:300])
+CAMERA = np.float32(pictures.load(":camera").pixels[60:220, 160:300])
 NOISE = 20 / 255
-NOISY = np.float32(images.add_noise(CAMERA, 20, seed=3))[None]
+NOISY = np.float32(pictures.add_noise(CAMERA, 20, seed=3))[None]
 
 
 @pytest.fixture(scope="module")
@@ -147,7 +138,7 @@ def test_regression_by_the_best_recipe_beats_bilinear_interpolation():
 # ---- deblurring ------------------------------------------------------------------------------------------------
 
 BLUR = GaussianBlur(2.0)
-BLURRED = np.float32(images.add_noise(images.add_blur(CAMERA, 2), 3, seed=4))[None]
+BLURRED = np.float32(pictures.add_noise(pictures.add_blur(CAMERA, 2), 3, seed=4))[None]
 STRENGTHS = choose_strengths(BLURRED, BLUR, 3 / 255)
 
 

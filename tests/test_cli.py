@@ -257,7 +257,7 @@ BAD_PICTURES = {
 
 @pytest.mark.parametrize("name", BAD_PICTURES)
 def test_a_bad_picture_gets_one_line_and_leaves_no_file(tmp_path, attempt, name):
-    from multigrade.imaging.images import load, save
+    from multigrade.pictures.files import load, save
 
     save(tmp_path / "picture.png", load(":chart"))
     whole = (tmp_path / "picture.png").read_bytes()
@@ -317,7 +317,7 @@ def test_a_picture_is_denoised_and_measured(tmp_path):
 
 @pytest.fixture
 def folder(tmp_path):
-    from multigrade.imaging.images import Picture, save
+    from multigrade.pictures.files import Picture, save
 
     generator = np.random.default_rng(0)
     for name in ("in.png", "other.png"):
@@ -347,8 +347,7 @@ def test_a_file_that_is_given_is_never_written_over(folder, attempt, arguments):
 @pytest.fixture
 def instant(monkeypatch):
     """Every task answers at once: with what it was given, larger by its factor."""
-    from multigrade import MultiGrade
-    from multigrade.imaging import restore
+    from multigrade import MultiGrade, restore
 
     calls = []
 
@@ -367,8 +366,8 @@ def instant(monkeypatch):
 
 
 def test_alpha_is_enlarged_with_the_picture(folder, attempt, instant):
-    from multigrade.imaging.baselines import upsample
-    from multigrade.imaging.images import load
+    from multigrade.pictures.files import load
+    from multigrade.restore.baselines import upsample
 
     attempt("upsample", "in.png", "-o", "out.png", cwd=folder)
     expected = upsample(load(folder / "in.png").alpha, 2)
@@ -390,18 +389,18 @@ def test_metrics_are_strict_json_and_an_estimate_that_is_none_is_not_printed(fol
 
 
 def test_the_checkpoint_stays_until_all_is_written(folder, attempt, instant, monkeypatch):
-    from multigrade.imaging import images
+    from multigrade.pictures import files
 
     def fail(*arguments, **options):
         raise OSError("the disk is full")
 
-    monkeypatch.setattr(images, "_write", fail)
+    monkeypatch.setattr(files, "_write", fail)
     assert_one_line(attempt("denoise", "in.png", "-o", "out.png", cwd=folder))
     assert (folder / "out.png.checkpoint").exists()
 
 
 def test_masks_are_cut_at_half_and_free_pictures_are_references(folder, attempt, instant):
-    from multigrade.imaging.images import Picture, load, save
+    from multigrade.pictures.files import Picture, load, save
 
     save(folder / "mask.png", Picture(np.linspace(0, 1, 256 * 256).reshape(256, 256)))
     attempt("inpaint", ":chart", "-o", "out.png", "--mask", "mask.png", "--reference", ":chart", cwd=folder)
@@ -411,7 +410,7 @@ def test_masks_are_cut_at_half_and_free_pictures_are_references(folder, attempt,
 
 
 def test_a_mask_may_be_drawn_by_transparency_and_must_mark_something(folder, attempt, instant):
-    from multigrade.imaging.images import Picture, save
+    from multigrade.pictures.files import Picture, save
 
     white, alpha = np.ones((256, 256)), np.eye(256)
     save(folder / "mask.png", Picture(white, 1 - alpha))

@@ -6,7 +6,7 @@ import optax
 import pytest
 from typer.testing import CliRunner
 
-from multigrade import structures
+from multigrade import pictures, structures
 from multigrade.cli import app
 from multigrade.commands._spectrum import load_problem, run_spectrum, structure_for
 from multigrade.curvature import (
@@ -18,7 +18,6 @@ from multigrade.curvature import (
     summarise_spectrum,
 )
 from multigrade.curvature.figure import spectrum_figure
-from multigrade.imaging import images
 from multigrade.objectives import LeastSquares, Rows
 from multigrade.training import Outcome, fit_grades
 
@@ -158,7 +157,7 @@ def test_command_reads_settings_and_images(tmp_path):
     from PIL import Image
 
     assert load_problem("1").inputs.shape == (1024, 1)
-    np.testing.assert_array_equal(load_problem(":chart", stride=64).targets[0], images.load(":chart").pixels[0, 0])
+    np.testing.assert_array_equal(load_problem(":chart", stride=64).targets[0], pictures.load(":chart").pixels[0, 0])
     pixels = np.arange(48, dtype=np.uint8).reshape(6, 8)
     Image.fromarray(pixels).save(tmp_path / "image.png")
     problem = load_problem(str(tmp_path / "image.png"), stride=2)
@@ -176,7 +175,7 @@ def test_command_reads_settings_and_images(tmp_path):
 
 @pytest.mark.parametrize("is_colour", [False, True])
 def test_command_reads_all_bits_of_a_deep_image(is_colour, tmp_path):
-    from multigrade.imaging.images import Picture, save
+    from multigrade.pictures.files import Picture, save
 
     grey = np.arange(48).reshape(6, 8) * 1365 / 65535
     save(tmp_path / "deep.png", Picture(np.stack([grey] * 3, axis=-1) if is_colour else grey, depth=16))

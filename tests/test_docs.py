@@ -88,5 +88,5 @@ def test_every_public_name_is_in_the_reference(site):
     import multigrade
 
     reference = "".join(page.read_text() for page in (site / "api").glob("*.html"))
-    modules = {"convex", "curvature", "imaging", "structures", "synthetic", "training", "__version__"}
+    modules = {"convex", "curvature", "pictures", "restore", "structures", "synthetic", "training", "__version__"}
     assert {name for name in multigrade.__all__ if f">{name}<" not in reference} <= modules

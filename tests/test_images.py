@@ -10,12 +10,12 @@ import pytest
 import tifffile
 from PIL import Image, ImageCms
 
-from multigrade.imaging import deep_png, figure, images
-from multigrade.imaging.figure import Panel, comparison_figure
-from multigrade.imaging.images import Picture, add_blur, add_noise, load, save
-from multigrade.imaging.metrics import psnr, ssim
-from multigrade.imaging.operators import GaussianBlur
-from multigrade.imaging.pictures import LICENCES
+from multigrade.pictures import deep_png, figure, files
+from multigrade.pictures.figure import Panel, comparison_figure
+from multigrade.pictures.files import Picture, add_blur, add_noise, load, save
+from multigrade.pictures.free import LICENCES
+from multigrade.restore.metrics import psnr, ssim
+from multigrade.restore.operators import GaussianBlur
 
 RNG = np.random.default_rng(4)
 BLOCKS = np.kron(RNG.integers(0, 256, (5, 7, 3)), np.ones((8, 8, 1))).astype(np.uint8)
@@ -319,7 +319,7 @@ def test_interrupted_write_leaves_the_old_file_alone(tmp_path, monkeypatch, inte
         temporary.write_bytes(b"half")
         raise interruption
 
-    monkeypatch.setattr(images, "_write", half_written)
+    monkeypatch.setattr(files, "_write", half_written)
     with pytest.raises(interruption):
         save(path, GREY)
     assert path.read_bytes() == before

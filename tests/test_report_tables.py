@@ -7,7 +7,7 @@ import shlex
 import numpy as np
 import pytest
 
-from multigrade.imaging import images
+from multigrade import pictures
 from multigrade.lab import catalogue
 from multigrade.lab.job import Saved
 from multigrade.report import provenance, reconstructions, tables
@@ -128,7 +128,7 @@ def test_the_command_of_a_cell_makes_its_job(items, options):
 
 
 def test_the_command_of_a_walnut_from_a_file_asks_for_the_file(tmp_path):
-    images.save(tmp_path / "walnut_substitute.png", images.Picture(np.eye(64)))
+    pictures.save(tmp_path / "walnut_substitute.png", pictures.Picture(np.eye(64)))
     for folder, asked in ((tmp_path, True), (None, False)):
         jobs = catalogue.only(catalogue.expand(["table1"], recipe="quick", images=folder), ["walnut"])
         assert [("--images" in provenance.command(job)) for job in jobs] == [asked] * len(jobs)

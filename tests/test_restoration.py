@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 from scipy.ndimage import gaussian_filter
 
-from multigrade import MultiGrade, Network, structures
+from multigrade import MultiGrade, Network, restore, structures
 from multigrade.curvature import SpectrumObserver
-from multigrade.imaging import recipes, restore
-from multigrade.imaging.baselines import interpolate_grid
-from multigrade.imaging.images import add_blur, add_noise, load
-from multigrade.imaging.judges import SecondLook
-from multigrade.imaging.metrics import psnr
-from multigrade.imaging.operators import GaussianBlur, Identity, Mask
-from multigrade.imaging.recipes import Options, estimated_psnr, num_grades, recipe_for
-from multigrade.imaging.restoration import (
+from multigrade.pictures.files import add_blur, add_noise, load
+from multigrade.restore import recipes
+from multigrade.restore.baselines import interpolate_grid
+from multigrade.restore.judges import SecondLook
+from multigrade.restore.metrics import psnr
+from multigrade.restore.operators import GaussianBlur, Identity, Mask
+from multigrade.restore.recipes import Options, estimated_psnr, num_grades, recipe_for
+from multigrade.restore.restoration import (
     DIFFERENCES,
     ImageData,
     Restoration,
@@ -25,7 +25,7 @@ from multigrade.imaging.restoration import (
     pixel_coordinates,
     soft_threshold,
 )
-from multigrade.imaging.variational import huber, objective, solve
+from multigrade.restore.variational import huber, objective, solve
 from multigrade.training.grades import train_grades
 
 CAMERA = load(":camera").pixels[64:192:2, 160:288:2]  # 64 x 64

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from multigrade import structures
-from multigrade.imaging import strengths, target, variational
-from multigrade.imaging.images import add_noise, load
-from multigrade.imaging.metrics import psnr
-from multigrade.imaging.operators import BlockAverage, GaussianBlur, Identity, Mask
-from multigrade.imaging.restoration import pixel_coordinates
+from multigrade.pictures.files import add_noise, load
+from multigrade.restore import strengths, target, variational
+from multigrade.restore.metrics import psnr
+from multigrade.restore.operators import BlockAverage, GaussianBlur, Identity, Mask
+from multigrade.restore.restoration import pixel_coordinates
 from multigrade.training.grades import train_grades
 
 CAMERA = load(":camera").pixels[64:192:2, 160:288:2]  # 64 x 64

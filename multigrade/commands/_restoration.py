@@ -8,11 +8,12 @@ from pathlib import Path
 
 import numpy as np
 
-from ..imaging import baselines, images, restore
-from ..imaging.figure import FIGURE_FORMATS, Panel, comparison_figure
-from ..imaging.operators import GaussianBlur
-from ..imaging.recipes import num_grades
-from ..imaging.strengths import LEAST_NOISE
+from .. import pictures, restore
+from ..pictures.figure import FIGURE_FORMATS, Panel, comparison_figure
+from ..restore import baselines
+from ..restore.operators import GaussianBlur
+from ..restore.recipes import num_grades
+from ..restore.strengths import LEAST_NOISE
 from ..training import RunRecord
 from ._live import print_outcomes, watching
 
@@ -21,7 +22,7 @@ TASK_ARGUMENTS = {"deblur": ("blur_sigma",), "upsample": ("factor",)}
 
 @dataclasses.dataclass(frozen=True)
 class Result:
-    picture: images.Picture  # to be written
+    picture: pictures.Picture  # to be written
     metrics: dict
     rows: list[tuple[str, float, float]]  # name, PSNR, SSIM; simple methods come last
     records: Sequence[RunRecord]
@@ -58,7 +59,7 @@ class Result:
         console.print(f"written to {output} after {self.metrics['seconds']:.0f} s", soft_wrap=True)
 
 
-def run(task: str, picture: images.Picture, given: dict, checkpoint: Path) -> Result:
+def run(task: str, picture: pictures.Picture, given: dict, checkpoint: Path) -> Result:
     started = time.perf_counter()
     if given["figure"] is not None and given["figure"].suffix.lower() not in FIGURE_FORMATS:
         raise ValueError(f"--figure must end in {', '.join(FIGURE_FORMATS)}; got {given['figure'].name!r}")
@@ -83,16 +84,16 @@ def run(task: str, picture: images.Picture, given: dict, checkpoint: Path) -> Re
     return Result(written, metrics, rows, restored.records, _panels(observed, restored), reference)
 
 
-def _prepared(task: str, picture: images.Picture, given: dict):
+def _prepared(task: str, picture: pictures.Picture, given: dict):
     """The image to restore, the reference (None if unknown) and the task's own arguments, all checked."""
     observed, extra = picture.pixels, {name: given[name] for name in TASK_ARGUMENTS.get(task, ())}
     if task == "inpaint":
-        mask = images.load(given["mask"])
+        mask = pictures.load(given["mask"])
         known = np.atleast_3d(mask.pixels).max(axis=2) >= 0.5  # what a soft brush leaves of black is not quite black
         extra["mask"] = known if mask.alpha is None else known & (mask.alpha >= 0.5)
         if extra["mask"].all():
             raise ValueError("--mask must be dark or transparent where pixels are unknown; it is so nowhere")
-    reference = images.load(given["reference"]).pixels if given.get("reference") is not None else None
+    reference = pictures.load(given["reference"]).pixels if given.get("reference") is not None else None
     if reference is None and (
         task == "regress" or given.get("add_noise") is not None or given.get("add_blur") is not None
     ):
@@ -106,9 +107,9 @@ def _prepared(task: str, picture: images.Picture, given: dict):
         extra["blur_sigma"] = given["add_blur"] if given["blur_sigma"] is None else given["blur_sigma"]
         GaussianBlur(float(extra["blur_sigma"]))  # refuses what is not a width
         if given["add_blur"] is not None:
-            observed = images.add_blur(observed, given["add_blur"])
+            observed = pictures.add_blur(observed, given["add_blur"])
     if given.get("add_noise") is not None:
-        observed = images.add_noise(observed, given["add_noise"], seed=given["seed"])
+        observed = pictures.add_noise(observed, given["add_noise"], seed=given["seed"])
     return observed, reference, extra
 
 

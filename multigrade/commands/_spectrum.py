@@ -104,7 +104,7 @@ def _standardised(columns: np.ndarray) -> np.ndarray:
 
 def _pixels(source: str, stride: int) -> tuple[np.ndarray, np.ndarray]:
     """Coordinates (x, y) in [0, 1) and intensities in [0, 1] of every ``stride``-th pixel in both directions."""
-    from ..imaging.images import load
+    from ..pictures.files import load
 
     if stride < 1:
         raise ValueError(f"stride must be at least 1; got {stride!r}")

@@ -97,12 +97,12 @@ def _denoise(path: Path, common: dict, quiet: bool):
 
     The figure is drawn; the job and its result are given back.
     """
-    from ..imaging import images, restore
-    from ..imaging.figure import Panel, comparison_figure
+    from .. import pictures, restore
+    from ..pictures.figure import Panel, comparison_figure
     from ..progress import ProgressObserver
 
-    clean = images.load(":camera").pixels[:384:3, 96:480:3]
-    noisy, seed = images.add_noise(clean, 20, seed=common["seed"]), common["seed"]
+    clean = pictures.load(":camera").pixels[:384:3, 96:480:3]
+    noisy, seed = pictures.add_noise(clean, 20, seed=common["seed"]), common["seed"]
     with ProgressObserver(4, "denoise") as progress:
         options = restore.Options(width=64, epochs=1000, seed=seed, observers=() if quiet else (progress,))
         restored = restore.denoise(noisy, reference=clean, options=options)
@@ -119,10 +119,10 @@ def _picture_job(restored, noisy, clean, common: dict):
 
     grades = [grade["psnr"] for grade in restored.metrics["grades"]]
     settings = {"task": "denoise", "image": "camera", "noise": 20, "method": "MGDL", "epochs": 1000, **common}
-    pictures = {"input": noisy, **{f"grade {k}": stage for k, stage in enumerate(restored.stages, 1)}}
-    pictures |= {"result": restored.stages[-1], "reference": clean}
+    shown = {"input": noisy, **{f"grade {k}": stage for k, stage in enumerate(restored.stages, 1)}}
+    shown |= {"result": restored.stages[-1], "reference": clean}
     metrics = {**restored.metrics, "test_psnr": grades[-1], "grades_test_psnr": grades}
-    return Job("demo", "demo", settings), Result(metrics, restored.records, {}, pictures)
+    return Job("demo", "demo", settings), Result(metrics, restored.records, {}, shown)
 
 
 def _print(fits, data) -> None:

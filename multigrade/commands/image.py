@@ -97,16 +97,16 @@ def upsample(
 
 def _run(task: str, given: dict) -> None:
     """Check everything, then load, degrade, restore, write and print."""
-    from ..imaging import images
+    from .. import pictures
 
     checkpoint = given["output"].parent / f"{given['output'].name}.checkpoint"  # an interrupted run continues from it
     _check_files(given, checkpoint)
-    picture = images.load(given["picture"])
-    output = images.check_output(given["output"], picture)
+    picture = pictures.load(given["picture"])
+    output = pictures.check_output(given["output"], picture)
     from . import _restoration  # JAX from here on
 
     result = _restoration.run(task, picture, given, checkpoint)
-    images.save(output, result.picture)
+    pictures.save(output, result.picture)
     if given["figure"] is not None:
         result.draw(given["figure"])
     if given["json_file"] is not None:

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from .. import structures
-from ..imaging.recipes import FAST_SIDE, FAST_STEPS
 from ..networks import AnyNetwork, MultiScaleNetwork
+from ..restore.recipes import FAST_SIDE, FAST_STEPS
 from ..training import fit_grades
 from .images import ENTRIES, WALNUT_SIZE
 from .job import Job
@@ -48,7 +48,7 @@ def _timed(structure: structures.Structure, num_rows: int, num_steps: int) -> tu
     return second / num_steps, max(first - second, 0.0)
 
 
-def seconds(job: Job, speed: Speed = Speed()) -> float:  # noqa: B008
+def seconds(job: Job, speed: Speed = Speed()) -> float:
     """An estimate of the time that one worker needs for the job."""
     settings = job.settings
     if job.kind == "baseline":

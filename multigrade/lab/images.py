@@ -14,8 +14,8 @@ from typing import NamedTuple
 import numpy as np
 from skimage.transform import resize
 
-from ..imaging.images import FORMATS, load
-from ..imaging.pictures import draw_phantom, draw_picture
+from ..pictures.files import FORMATS, load
+from ..pictures.free import draw_phantom, draw_picture
 from ..training.checkpoint import fingerprint
 from .job import Job, Saved
 

@@ -15,7 +15,7 @@ import types
 import typing
 from collections.abc import Mapping, Sequence
 
-from ..imaging.recipes import RECIPES
+from ..restore.recipes import RECIPES
 from ..synthetic import NUM_TRAINING
 
 # Rates in [0.001, 0.5] and [0.001, 1] (Section 5); which ones is our choice, the ends of all quoted ranges among them.

@@ -29,8 +29,8 @@ from pathlib import Path
 import jax
 import numpy as np
 
+from .. import pictures
 from ..files import read_arrays, write_arrays
-from ..imaging import images
 from ..training.record import arrays_under, records_from_arrays, records_to_arrays
 from ..version import __version__
 from .job import NUMERICS, Job, Result, Saved
@@ -254,7 +254,7 @@ class _Pictures(Mapping):
     def __getitem__(self, name: str) -> np.ndarray:
         if name not in self.names:
             raise KeyError(name)
-        return images.load(self.folder / f"{name}.png").pixels
+        return pictures.load(self.folder / f"{name}.png").pixels
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.names)
@@ -271,7 +271,7 @@ def _write_result(folder: Path, job: Job, result: Result, timings: Mapping) -> N
     for name, pixels in result.pictures.items():
         if not PICTURE.fullmatch(f"{name}.png"):
             raise ValueError(f"a picture's name must be letters, digits, spaces and _.-; got {name!r}")
-        images.save(folder / f"{name}.png", images.Picture(np.asarray(pixels, np.float64)))
+        pictures.save(folder / f"{name}.png", pictures.Picture(np.asarray(pixels, np.float64)))
     content = {
         "job": dataclasses.asdict(job),
         "key": job.key,

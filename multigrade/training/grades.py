@@ -48,7 +48,7 @@ class Fit:
 
 
 class Task(Protocol):
-    """What grades are fitted to: least squares in ``regression``, restoration in ``multigrade.imaging``."""
+    """What grades are fitted to: least squares in ``regression``, restoration in ``multigrade.restore``."""
 
     def problem(self, network: AnyNetwork, index: int) -> "GradeProblem": ...
     def after(self, grade: Grade, auxiliary) -> "Task": ...

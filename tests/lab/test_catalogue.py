@@ -5,9 +5,9 @@ import dataclasses
 import numpy as np
 import pytest
 
-from multigrade.imaging.images import Picture, save
 from multigrade.lab import catalogue, recipes
 from multigrade.lab.images import ENTRIES, Pictures, eigenvalue_subset, shrunk
+from multigrade.pictures.files import Picture, save
 
 NAMES = [item.name for item in catalogue.items()]
 # Methods, images, levels and rates of the list; baselines are one job per cell.

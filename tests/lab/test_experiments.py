@@ -6,9 +6,9 @@ import json
 import numpy as np
 import pytest
 
-from multigrade.imaging.metrics import psnr
 from multigrade.lab import catalogue, experiments
 from multigrade.lab.job import Job
+from multigrade.restore.metrics import psnr
 from multigrade.synthetic import setting, training_points
 
 SHORT = {"regression": 40, "restoration": 20, "descent": 200, "denoising descent": 100}  # steps per grade

@@ -8,11 +8,11 @@ import numpy as np
 from ... import structures
 from ...curvature.observers import SpectrumObserver, edge_of_stability
 from ...curvature.tracking import summarise_spectrum
-from ...imaging.images import add_noise
-from ...imaging.metrics import psnr
-from ...imaging.operators import Identity
-from ...imaging.restoration import RestorationTask, pixel_coordinates
 from ...model import staged_values
+from ...pictures.files import add_noise
+from ...restore.metrics import psnr
+from ...restore.operators import Identity
+from ...restore.restoration import RestorationTask, pixel_coordinates
 from ...synthetic import setting, training_points
 from ...training import Fit, Plateau, RunRecord, fit_grades
 from ...training.checkpoint import fingerprint

@@ -8,12 +8,13 @@ from typing import Any
 import jax
 import numpy as np
 
-from ...imaging import baselines, restore
-from ...imaging.images import add_blur, add_noise
-from ...imaging.metrics import psnr
-from ...imaging.operators import GaussianBlur
-from ...imaging.restoration import pixel_coordinates
+from ... import restore
 from ...model import MultiGrade
+from ...pictures.files import add_blur, add_noise
+from ...restore import baselines
+from ...restore.metrics import psnr
+from ...restore.operators import GaussianBlur
+from ...restore.restoration import pixel_coordinates
 from ...training.observers import Observation, Observer, Snapshot
 from ...training.record import RunRecord
 from ..job import Result

@@ -15,23 +15,23 @@ from collections.abc import Sequence
 import jax.numpy as jnp
 import numpy as np
 
-from .. import structures
-from ..model import MultiGrade, staged_values
-from ..networks import Network
-from ..training import Fit, Plateau, fit_grades, warmup_cosine
-from ..training.checkpoint import describe, fingerprint
-from ..training.grades import make_checkpoint, train_grades
-from ..training.observers import Observation, Observer, Snapshot
-from ..training.record import Outcome
-from .copies import Blurred, consistent, lessons_in_deblurring
-from .interpolation import between, lessons, neighbours
-from .judges import Missed, least, surely_better
-from .operators import Operator
-from .restoration import RestorationTask, pixel_coordinates
-from .simplex import mixture
-from .strengths import LEAST_NOISE, Strengths, choose_strengths
-from .surroundings import RiskTask
-from .target import PixelFeatures, TargetTask
+from ... import structures
+from ...model import MultiGrade, staged_values
+from ...networks import Network
+from ...training import Fit, Plateau, fit_grades, warmup_cosine
+from ...training.checkpoint import describe, fingerprint
+from ...training.grades import make_checkpoint, train_grades
+from ...training.observers import Observation, Observer, Snapshot
+from ...training.record import Outcome
+from ..copies import Blurred, consistent, lessons_in_deblurring
+from ..interpolation import between, lessons, neighbours
+from ..judges import Missed, least, surely_better
+from ..operators import Operator
+from ..restoration import RestorationTask, pixel_coordinates
+from ..simplex import mixture
+from ..strengths import LEAST_NOISE, Strengths, choose_strengths
+from ..surroundings import RiskTask
+from ..target import PixelFeatures, TargetTask
 
 GRADES = 4  # of MGDL-2 and MGDL-3, Appendix D
 # lambda per unit of noise in the paper recipe; 0.25 gives the recorded winner 1e-2 at noise 10, the rest is our choice.

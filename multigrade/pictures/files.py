@@ -28,7 +28,7 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 
 from ..files import atomic_path, check_place
 from .deep_png import is_deep_png, read_deep_png, write_deep_png
-from .pictures import draw_picture
+from .free import draw_picture
 
 FORMATS = {".png": "png", ".jpg": "jpeg", ".jpeg": "jpeg", ".tif": "tiff", ".tiff": "tiff"}
 MAX_PIXELS = 100_000_000  # our choice: larger claims are taken for a decompression bomb

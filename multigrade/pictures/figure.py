@@ -11,7 +11,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from ..files import atomic_path
-from .metrics import psnr
+from ..restore.metrics import psnr
 
 FIGURE_FORMATS = (".png", ".pdf", ".svg")
 _COLUMNS = 4

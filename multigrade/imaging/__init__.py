@@ -1,1 +1,0 @@
-"""Images: reading and writing, the operators that degrade them, metrics, classical baselines, figures."""
