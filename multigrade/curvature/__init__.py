@@ -10,7 +10,16 @@ that changes, make it a ``Partial``, or another function.
 """
 
 from .density import SpectralDensity, spectral_density
+from .map_spectrum import MapSpectrum, growth, map_spectrum, spectrum_of_map
+from .maps import IterationMap, optimiser_map
 from .observers import EdgeOfStability, SafeRate, SpectrumObserver, edge_of_stability
+from .preconditioned import (
+    NoPreconditioner,
+    PreconditionedCurvature,
+    Preconditioner,
+    preconditioned_curvature,
+    preconditioner,
+)
 from .products import dense_hessian, hessian_vector_product
 from .relu_hessian import DenoisingError, Derivatives, SquaredError, relu_hessian
 from .spectrum import (
@@ -31,9 +40,14 @@ __all__ = [
     "Derivatives",
     "EdgeOfStability",
     "ExtremeEigenvalues",
+    "IterationMap",
     "IterationSpectrum",
     "LinearisedDescent",
+    "MapSpectrum",
+    "NoPreconditioner",
     "NotConverged",
+    "PreconditionedCurvature",
+    "Preconditioner",
     "RateCheck",
     "SafeRate",
     "SpectralDensity",
@@ -44,14 +58,20 @@ __all__ = [
     "dense_hessian",
     "edge_of_stability",
     "extreme_eigenvalues",
+    "growth",
     "hessian_vector_product",
     "iteration_spectrum",
     "largest_eigenvalue",
     "linearised_descent",
     "load_spectrum",
+    "map_spectrum",
+    "optimiser_map",
+    "preconditioned_curvature",
+    "preconditioner",
     "relu_hessian",
     "sharpness",
     "spectral_density",
+    "spectrum_of_map",
     "stable_learning_rate",
     "summarise_spectrum",
 ]

@@ -94,7 +94,7 @@ def find_ends(
     shift = norm / 2
 
     def lanczos(which, wanted, *, matrix=None, room=1, start=None) -> Pairs:
-        matrix, v0 = matrix or _Shifted(operator, shift), _start_vector(operator.size, start)
+        matrix, v0 = matrix or _Shifted(operator, shift), start_vector(operator.size, start)
         kept = min(operator.size, room * (num_lanczos or max(5 * wanted // 2, 20)))
         try:
             values, vectors = eigsh(matrix, wanted, which=which, ncv=kept, v0=v0, maxiter=maxiter, tol=tol)
@@ -166,7 +166,7 @@ def check_finite(entries: np.ndarray) -> None:
         )
 
 
-def _start_vector(size: int, vectors: np.ndarray | None) -> np.ndarray:
+def start_vector(size: int, vectors: np.ndarray | None) -> np.ndarray:
     noise = np.random.default_rng(1).standard_normal(size)
     if vectors is None or not len(vectors):
         return noise

@@ -25,7 +25,7 @@ Loss = Callable[[Any], Array]
 NUDGE = 1e-13
 
 # Level 3 of XLA's CPU backend unrolls the short inner loops of narrow layers before it vectorises them.
-_CPU_FRIENDLY = {"xla_backend_optimization_level": 2}
+CPU_FRIENDLY = {"xla_backend_optimization_level": 2}
 
 
 def widen(tree):
@@ -60,25 +60,25 @@ def _value(loss, params):
     return loss(params)
 
 
-@jax.jit(compiler_options=_CPU_FRIENDLY)
+@jax.jit(compiler_options=CPU_FRIENDLY)
 def _linearise(loss, params):
     # What the products share (activations, masks) is computed here once; the result is a pytree that holds it.
     flat, gradient = _flat_gradient(loss, params)
     return jax.linearize(gradient, flat)[1]
 
 
-@jax.jit(compiler_options=_CPU_FRIENDLY)
+@jax.jit(compiler_options=CPU_FRIENDLY)
 def _apply(product, v):
     return product(v)
 
 
-@jax.jit(compiler_options=_CPU_FRIENDLY)
+@jax.jit(compiler_options=CPU_FRIENDLY)
 def _apply_symmetric(product, v):
     (transposed,) = jax.linear_transpose(product, v)(v)
     return (product(v) + transposed) / 2
 
 
-@jax.jit(compiler_options=_CPU_FRIENDLY)
+@jax.jit(compiler_options=CPU_FRIENDLY)
 def _apply_to_rows(product, rows):
     return jax.vmap(product)(rows)
 

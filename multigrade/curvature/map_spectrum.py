@@ -1,0 +1,216 @@
+"""Eigenvalues of the step that is really taken, for any optimiser, and what it can amplify.
+
+    spectrum = map_spectrum(loss, params, optax.adam(1e-3), state)
+    spectrum.values              # complex, by falling modulus; outside the unit circle: nearby runs separate
+    spectrum.num_oscillating     # outside, and not on the positive real axis
+
+J, the Jacobian of the step, is not normal: its eigenvalues say what happens in the long run, its singular values what
+a few steps can do. ``growth`` gives the second, for changes of the parameters, which alone have comparable units.
+"""
+
+import dataclasses
+
+import numpy as np
+from scipy.sparse.linalg import ArpackNoConvergence, eigsh
+from threadpoolctl import threadpool_limits
+
+from .arnoldi import ENDS, Leading, Linear, dense_leading, find_leading, in_order
+from .lanczos import find_ends
+from .maps import IterationMap, optimiser_map
+from .products import Loss
+from .spectrum import DENSE_SIZE
+
+ROUNDING = 1e-6  # how far outside the unit circle counts as outside
+DEFECTIVE = 1e5  # an eigenvalue with such a condition number is known to half of the digits or so
+
+
+@dataclasses.dataclass(frozen=True)
+class MapSpectrum:
+    """Leading eigenvalues of J, from the outside in.
+
+    values : complex, by falling modulus (or by rising real part, if asked for); NaN where not converged
+    residuals : ||J x - value x|| for unit vectors x, after balancing
+    conditions : an error e in J moves the eigenvalue by about condition * e; huge for a defective one
+    converged : whether all residuals are within the tolerance
+    sentence : what was found and what was not, in words
+    size, num_held : entries of z, and how many of them are held as they have no derivative
+    """
+
+    values: np.ndarray
+    residuals: np.ndarray
+    conditions: np.ndarray
+    converged: bool
+    sentence: str
+    num_products: int
+    size: int
+    num_held: int
+    basis: np.ndarray = dataclasses.field(repr=False)  # rows; warm-starts the next call along a trajectory
+
+    @property
+    def radius(self) -> float:
+        """The largest modulus that was found: above 1, nearby runs separate."""
+        return float(np.max(np.abs(self.values)))  # NaN if one was not found
+
+    @property
+    def is_outside(self) -> np.ndarray:
+        """For each eigenvalue, whether its modulus is above 1 by more than rounding."""
+        return np.abs(self.values) > 1 + ROUNDING
+
+    @property
+    def is_oscillating(self) -> np.ndarray:
+        """For each eigenvalue, whether it is outside and turns: complex, or negative as below -1 in plain descent."""
+        turns = (np.real(self.values) < 0) | (np.abs(np.imag(self.values)) > ROUNDING)
+        return self.is_outside & turns
+
+    @property
+    def num_oscillating(self) -> int:
+        return int(np.count_nonzero(self.is_oscillating))
+
+
+def map_spectrum(
+    loss: Loss,
+    params,
+    optimiser,
+    state=None,
+    num: int = 10,
+    *,
+    learning_rate: float | None = None,
+    end: str = "outermost",
+    tolerance: float = 1e-6,
+    start: np.ndarray | None = None,
+    max_restarts: int = 100,
+) -> MapSpectrum:
+    """The ``num`` leading eigenvalues of the Jacobian of one step of ``optimiser`` at (params, state).
+
+    Parameters
+    ----------
+    loss : function of a pytree of parameters, scalar
+    optimiser : a name ("gd", "momentum", "adam", "muon") or any optax transformation
+    state : the optimiser's state at this point; that of its start if None
+    learning_rate : multiplies the updates; that of the name, or 1 for an optax transformation, if None
+    end : "outermost" (largest modulus) or "leftmost" (smallest real part)
+    tolerance : for residuals, relative to the largest modulus
+    start : ``basis`` of an earlier call
+    max_restarts : bounds the work of Arnoldi
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp, optax
+    >>> found = map_spectrum(lambda w: w @ w, jnp.ones(2), optax.sgd(0.1, momentum=0.5), num=4)
+    >>> abs(found.values).round(6).tolist()  # the roots of z^2 - 1.3 z + 0.5, twice
+    [0.707107, 0.707107, 0.707107, 0.707107]
+    """
+    try:
+        operator = optimiser_map(loss, params, optimiser, state, learning_rate=learning_rate)
+    except FloatingPointError as error:
+        none = np.full(num, np.nan)
+        return MapSpectrum(none + 0j, none, none, False, str(error), 0, 0, 0, np.zeros((0, 0)))
+    return spectrum_of_map(operator, num, end=end, tolerance=tolerance, start=start, max_restarts=max_restarts)
+
+
+def spectrum_of_map(
+    operator: IterationMap, num: int = 10, *, end="outermost", tolerance=1e-6, start=None, max_restarts=100
+) -> MapSpectrum:
+    """The same for a map that is there already: any step, and the point it is taken from."""
+    if not 1 <= num <= operator.size:
+        raise ValueError(f"num must be between 1 and the size of the map ({operator.size}); got {num!r}")
+    if end not in ENDS:
+        raise ValueError(f"end must be one of {', '.join(ENDS)}; got {end!r}")
+    if not 0 < tolerance < 1:
+        raise ValueError(f"tolerance must be between 0 and 1; got {tolerance!r}")
+    before = operator.num_products
+    options = {"end": end, "tolerance": tolerance, "start": start, "max_restarts": max_restarts}
+    if operator.size <= max(DENSE_SIZE, 4 * num):
+        found = dense_leading(operator.dense(), ENDS[end][1])
+    elif operator.is_symmetric:
+        found = _symmetric(operator, num, **options)
+    else:
+        found = find_leading(operator.balanced, num, **options)
+    return _judged(operator, found, num, tolerance, operator.num_products - before)
+
+
+def _symmetric(operator: IterationMap, num: int, *, end, tolerance, start, max_restarts) -> Leading:
+    """Both ends by Lanczos, as for I - eta H, and of these the outermost."""
+    options = {"num_lanczos": None, "maxiter": max_restarts, "tol": tolerance / 2, "max_copies": 4 * num}
+    ends = find_ends(operator, num, only_high=False, start=start, **options)
+    if ends is None:
+        return Leading(np.zeros(0, complex), np.zeros(0), np.zeros(0), np.zeros((operator.size, 0)))
+    values = np.concatenate([ends.low.values, ends.high.values])
+    vectors = np.concatenate([ends.low.vectors, ends.high.vectors])
+    order = in_order(values + 0j, ENDS[end][1])[:num]
+    residuals = [np.linalg.norm(operator(v) - x * v) for x, v in zip(values[order], vectors[order], strict=True)]
+    return Leading(values[order] + 0j, np.array(residuals), np.ones(len(order)), vectors.T)
+
+
+def _judged(operator: IterationMap, found: Leading, num: int, tolerance: float, num_products: int) -> MapSpectrum:
+    """NaN for whatever did not converge, and a sentence."""
+
+    def padded(array, filler):
+        return np.concatenate([array[:num], np.full(max(num - len(array), 0), filler)])
+
+    values, residuals = padded(found.values, complex(np.nan, np.nan)), padded(found.residuals, np.nan)
+    conditions = padded(found.conditions, np.nan)
+    scale = np.max(np.abs(found.values), initial=0)
+    is_good = residuals <= tolerance * scale
+    if scale == 0:
+        is_good = residuals == 0
+    missing, held = int(np.count_nonzero(~is_good)), operator.num_held
+    unsure = int(np.count_nonzero(is_good & (conditions > DEFECTIVE)))
+    parts = [
+        f"{num - missing} of {num} eigenvalues of a map on {operator.size} entries converged in {num_products} products"
+    ]
+    if missing:
+        parts.append(
+            f"{missing} did not, to {tolerance:g} of the largest, and are NaN: raise max_restarts or tolerance"
+        )
+    if unsure:
+        parts.append(f"{unsure} are defective or nearly so, and known to half of the digits or so")
+    if held:
+        parts.append(f"{held} entries are held, as the step has no derivative there (neurons that sleep)")
+    return MapSpectrum(
+        np.where(is_good, values, complex(np.nan, np.nan)), residuals, conditions, missing == 0, "; ".join(parts),
+        num_products, operator.size, held, found.basis.T,
+    )  # fmt: skip
+
+
+@threadpool_limits.wrap(limits=1, user_api="blas")
+def growth(operator: IterationMap, num_steps: int = 1, num: int = 1, *, tolerance: float = 1e-6) -> np.ndarray:
+    """The ``num`` largest singular values of the change of parameters over ``num_steps`` steps, J frozen at the point.
+
+    That is sup ||theta_k|| over changes theta_0 of unit length, where (theta_k, s_k) = J^k (theta_0, 0): the state has
+    no change at first. For one step of gradient descent it is ||I - eta H||. NaN where not converged.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> from multigrade.curvature import optimiser_map
+    >>> step = optimiser_map(lambda w: w @ w, jnp.ones(3), "gd", learning_rate=0.9)
+    >>> float(growth(step, num_steps=2)[0].round(6))  # (1 - 0.9 * 2)^2
+    0.64
+    """
+    if num_steps < 1:
+        raise ValueError(f"num_steps must be at least 1; got {num_steps!r}")
+    size = operator.num_parameters
+    if not 1 <= num <= size:
+        raise ValueError(f"num must be between 1 and the number of parameters ({size}); got {num!r}")
+
+    def through(apply, v):
+        z = np.concatenate([np.asarray(v).reshape(-1), np.zeros(operator.size - size)])
+        for _ in range(num_steps):
+            z = apply(z)
+        return z[:size]
+
+    def squared(v):
+        return through(operator.transpose, through(operator, v))
+
+    if size <= DENSE_SIZE or 4 * num > size:
+        matrix = np.stack([through(operator, column) for column in np.eye(size)], axis=1)
+        return np.linalg.svd(matrix, compute_uv=False)[:num]
+    v0 = np.random.default_rng(1).standard_normal(size)
+    try:
+        values = eigsh(
+            Linear(squared, size), num, which="LA", v0=v0, tol=tolerance, maxiter=200, ncv=max(20, 5 * num // 2)
+        )[0]
+    except ArpackNoConvergence as failure:
+        values = np.concatenate([failure.eigenvalues, np.full(num - len(failure.eigenvalues), np.nan)])
+    return np.sqrt(np.maximum(np.sort(values)[::-1], 0))
