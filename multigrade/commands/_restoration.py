@@ -149,7 +149,11 @@ def _baselines(task: str, image, extra: dict, noise_sigma):
             k: baselines.interpolate_grid(image[..., ::2, ::2], image.shape[-2:], kind=k) for k in baselines.ORDERS
         }
     elif task == "denoise":
-        found = {"TV (ROF)": baselines.tv_denoise(image, noise_sigma=noise_sigma)}
+        found = {
+            "TV (ROF)": baselines.tv_denoise(image, noise_sigma=noise_sigma),
+            "non-local means": baselines.nonlocal_means(image, noise_sigma=noise_sigma),
+            "non-local estimate": baselines.nonlocal_denoise(image, noise_sigma=noise_sigma),
+        }
         if importlib.util.find_spec("bm3d"):
             found["BM3D"] = baselines.bm3d_denoise(image, noise_sigma=noise_sigma)
     elif task == "deblur":

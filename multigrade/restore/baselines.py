@@ -1,7 +1,8 @@
 """Classical methods for the same tasks, for perspective: what a network has to beat.
 
-Images are (..., h, w) on the unit scale, each channel on its own. A method with a strength takes it explicitly; left
-out, it follows from the noise level by one rule per method, the same for all images, without ground truth.
+Images are (..., h, w) on the unit scale, each channel on its own; the non-local methods and BM3D take the three of a
+colour picture together. A method with a strength takes it explicitly; left out, it follows from the noise level by one
+rule per method, the same for all images, without ground truth.
 ``tuned`` searches the strength by ground truth instead: for comparisons only, never for use.
 """
 
@@ -13,10 +14,13 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from scipy.ndimage import map_coordinates
+from skimage.restoration import denoise_nl_means
 from skimage.restoration import inpaint_biharmonic as _inpaint_biharmonic
 
+from .colour import decorrelated, recorrelated
 from .metrics import psnr
 from .noise import estimate_noise_sigma
+from .nonlocal_estimate import nonlocal_estimate
 from .operators import FirstDifferences, GaussianBlur
 from .variational import dct, differences, differences_adjoint, idct
 
@@ -129,14 +133,41 @@ def _rof_loop(observed: Array, strength: Array, tolerance: Array, max_iterations
     return primal(state[0])[0], bound, count
 
 
+def nonlocal_denoise(image: np.ndarray, *, noise_sigma: float | None = None) -> np.ndarray:
+    """Groups of like patches combined linearly, three passes (``nonlocal_estimate``); colours jointly.
+
+    Parameters
+    ----------
+    image : (h, w), or (3, h, w) of red, green and blue.
+    noise_sigma : standard deviation of the noise on the 0..255 scale; estimated if not given.
+    """
+    channels = np.asarray(image).reshape(-1, *image.shape[-2:])
+    sigma = estimate_noise_sigma(channels) if noise_sigma is None else noise_sigma
+    return recorrelated(nonlocal_estimate(decorrelated(channels), sigma / 255)).reshape(image.shape)
+
+
+def nonlocal_means(image: np.ndarray, *, noise_sigma: float | None = None) -> np.ndarray:
+    """Non-local means (Buades, Coll and Morel 2005) by scikit-image, its strength 0.8 noise; colours jointly."""
+    sigma = (estimate_noise_sigma(image) if noise_sigma is None else noise_sigma) / 255
+    settings = {"patch_size": 5, "patch_distance": 6, "h": 0.8 * sigma, "sigma": sigma, "fast_mode": True}
+    if image.ndim == 2:
+        return denoise_nl_means(image, **settings)
+    return np.moveaxis(denoise_nl_means(np.moveaxis(image, 0, -1), channel_axis=-1, **settings), -1, 0)
+
+
 def bm3d_denoise(image: np.ndarray, *, noise_sigma: float | None = None) -> np.ndarray:
-    """BM3D (Dabov and others 2007) by its authors' package, for non-commercial use; needs the extra ``bm3d``."""
+    """BM3D (Dabov and others 2007) by its authors' package, for non-commercial use; needs the extra ``bm3d``.
+
+    (h, w), or (3, h, w) by its form for colour.
+    """
     try:
-        from bm3d import bm3d  # pyright: ignore[reportMissingImports]
+        from bm3d import bm3d, bm3d_rgb  # pyright: ignore[reportMissingImports]
     except ImportError:
         raise ValueError("BM3D is not installed: pip install 'multigrade[bm3d]' (non-commercial licence)") from None
-    sigma = estimate_noise_sigma(image) if noise_sigma is None else noise_sigma
-    return _per_channel(image, lambda c: np.asarray(bm3d(c, sigma / 255)).reshape(c.shape))
+    sigma = (estimate_noise_sigma(image) if noise_sigma is None else noise_sigma) / 255
+    if image.ndim == 2:
+        return np.asarray(bm3d(image, sigma)).reshape(image.shape)
+    return np.moveaxis(np.asarray(bm3d_rgb(np.moveaxis(image, 0, -1), sigma)), -1, 0)
 
 
 # --- Deblurring ----------------------------------------------------------------------------------------------------

@@ -1,0 +1,181 @@
+"""Non-local estimates: what the same texture elsewhere in the picture says about a pixel.
+
+A patch y of n pixels is stacked with the k patches around it that are most like it, Y (k, n), and each patch is
+replaced by a linear combination T Y of them. For patches X with uncorrelated noise of variance s^2 the combination of
+least expected square error (Herbreteau and Kervrann 2022, "Towards a unified view of unsupervised non-local methods
+for image denoising: the NL-Ridge approach") is
+
+    T = X X' (X X' + n s^2 I)^{-1}.
+
+The first pass puts in Y Y' - n s^2 I for the unknown X X', later passes the patches of an image denoised before, which
+also says which patches are alike. Patches overlap; a pixel is the mean of all estimates of it, weighted by the inverse
+of the variance of the noise that T leaves. The noise may be correlated inside a patch: only n s^2, its energy, counts.
+"""
+
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+from scipy.sparse import csr_matrix
+
+WINDOW = 37  # pixels on a side of the area where like patches are looked for
+STRIDE = 4  # pixels between the patches that are matched
+BLOCK = 4  # so many patches each way share one area
+BLOCKS = 16  # worked on at a time
+FLOOR = 1e-3  # of n s^2, added to Y Y': equal patches, as of clipped areas, can't be told apart
+FIRST = ((20, 7), (40, 9), (np.inf, 11))  # noise on the 0..255 scale up to which patches of the first pass have a side
+FIRST_COUNT, SIDE, COUNT = 18, 7, 64  # patches in a group of the first pass; side and count in the others
+MIXED = 0.5  # of the second estimate in the guide of the third; the rest is of the first, which keeps more detail
+
+# (groups, patch, pixel) of observed and guide -> how much of each patch makes each, (groups, patch, patch)
+Combine = Callable[[np.ndarray, np.ndarray, float], np.ndarray]
+
+
+def nonlocal_estimate(observed: np.ndarray, noise) -> np.ndarray:
+    """An image without most of its white noise, by three passes over groups of like patches.
+
+    Parameters
+    ----------
+    observed : (channels, h, w). One grouping, by the first channel, serves all: colours come decorrelated.
+    noise : standard deviation in the unit of ``observed``, one number or one for each channel.
+
+    Returns
+    -------
+    The estimate of the same shape, float32.
+    """
+    return nonlocal_passes(observed, noise)[-1]
+
+
+def nonlocal_passes(observed: np.ndarray, noise) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The estimates after each of the three passes."""
+    observed = np.asarray(observed, np.float32)
+    noise = np.broadcast_to(np.asarray(noise, np.float32), len(observed))
+    if not (noise > 0).any():
+        return observed, observed, observed
+    height, width = observed.shape[1:]
+    wide = [(0, max(FIRST[-1][1] + 1 - size, 0)) for size in (height, width)]
+    padded = np.pad(observed, ((0, 0), *wide), mode="symmetric")
+    side = next(side for limit, side in FIRST if 255 * noise[0] <= limit)
+    first = _one_pass(padded, padded, noise, side, FIRST_COUNT, from_noisy)
+    second = _one_pass(padded, first, noise, SIDE, COUNT, from_guide)
+    third = _one_pass(padded, (1 - MIXED) * first + MIXED * second, noise, SIDE, COUNT, from_guide)
+    first, second, third = (image[:, :height, :width] for image in (first, second, third))
+    return first, second, third
+
+
+def from_noisy(noisy: np.ndarray, _: np.ndarray, energy: float) -> np.ndarray:
+    """T = I - n s^2 (Y Y')^{-1}."""
+    products = noisy @ noisy.swapaxes(1, 2)
+    diagonal = np.arange(products.shape[1])
+    products[:, diagonal, diagonal] += FLOOR * energy
+    combination = -energy * np.linalg.inv(products)
+    combination[:, diagonal, diagonal] += 1
+    return combination
+
+
+def from_guide(_: np.ndarray, guide: np.ndarray, energy: float) -> np.ndarray:
+    """T = X X' (X X' + n s^2 I_k)^{-1} = X (X'X + n s^2 I_n)^{-1} X', the smaller matrix solved."""
+    turned = guide.swapaxes(1, 2)
+    _, count, size = guide.shape
+    small = turned @ guide if size <= count else guide @ turned
+    diagonal = np.arange(min(size, count))
+    if size <= count:
+        small[:, diagonal, diagonal] += energy
+        return guide @ np.linalg.solve(small, turned)
+    noisy = small.copy()
+    noisy[:, diagonal, diagonal] += energy
+    return np.linalg.solve(noisy, small).swapaxes(1, 2)
+
+
+class Places(NamedTuple):
+    """Where the patches of an image start: all of them, numbered along rows, and those that are matched."""
+
+    height: int
+    width: int
+    rows: np.ndarray
+    columns: np.ndarray
+
+    @classmethod
+    def of(cls, shape: tuple[int, int], side: int) -> "Places":
+        height, width = (size - side + 1 for size in shape)
+        return cls(height, width, _every(height), _every(width))
+
+    def blocks(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        for top in range(0, len(self.rows), BLOCK):
+            for left in range(0, len(self.columns), BLOCK):
+                yield self.rows[top : top + BLOCK], self.columns[left : left + BLOCK]
+
+    def area(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        """The patches around those of a block, as many for every block."""
+        reach = WINDOW + (BLOCK - 1) * STRIDE
+        starts = []
+        for near, size in ((rows, self.height), (columns, self.width)):
+            extent = min(reach, size)
+            start = int(np.clip((near[0] + near[-1]) // 2 - extent // 2, 0, size - extent))
+            starts.append(np.arange(start, start + extent))
+        return (starts[0][:, None] * self.width + starts[1]).ravel()
+
+
+def _every(size: int) -> np.ndarray:
+    return np.unique(np.append(np.arange(0, size, STRIDE), size - 1))
+
+
+def _one_pass(observed, guide, noise, side: int, count: int, combine: Combine) -> np.ndarray:
+    places = Places.of(observed.shape[1:], side)
+    noisy = [_patches(channel, side) for channel in observed]
+    guides = noisy if guide is observed else [_patches(channel, side) for channel in guide]
+    squares = np.einsum("pn,pn->p", guides[0], guides[0])
+    count = min(count, len(places.area(places.rows[:1], places.columns[:1])))
+
+    def groups(block) -> np.ndarray:
+        rows, columns = block
+        own, area = (rows[:, None] * places.width + columns).ravel(), places.area(rows, columns)
+        distances = squares[area] - 2 * (guides[0][own] @ guides[0][area].T)
+        distances[np.arange(len(own)), np.searchsorted(area, own)] = -np.inf  # a patch is its own first likeness
+        return area[np.argpartition(distances, count - 1, axis=1)[:, :count]]
+
+    def work(blocks) -> tuple[slice, list[tuple[np.ndarray, np.ndarray]]]:
+        group = np.concatenate([groups(block) for block in blocks])
+        reach = slice(int(group.min()), int(group.max()) + 1)
+        flat = group.ravel() - reach.start
+        sums = []
+        for y, x, deviation in zip(noisy, guides, noise, strict=True):
+            combination = combine(y[group], x[group], np.float32(side**2 * deviation**2))
+            weights = 1 / np.clip(np.sum(combination**2, axis=2), 1 / count, 1).ravel()
+            estimates = (combination @ y[group]).reshape(-1, side**2)
+            gather = csr_matrix((weights, flat, np.arange(flat.size + 1)), shape=(flat.size, reach.stop - reach.start))
+            sums.append((gather.T @ estimates, np.bincount(flat, weights, reach.stop - reach.start)))
+        return reach, sums
+
+    totals = np.zeros((len(observed), places.height * places.width, side**2), np.float32)
+    weights = np.zeros(totals.shape[:2], np.float32)
+    blocks = list(places.blocks())
+    with ThreadPoolExecutor(os.cpu_count()) as pool:  # numpy's products and solutions leave Python's lock
+        for reach, sums in pool.map(work, [blocks[i : i + BLOCKS] for i in range(0, len(blocks), BLOCKS)]):
+            for channel, (total, weight) in enumerate(sums):
+                totals[channel, reach] += total
+                weights[channel, reach] += weight
+    return _overlaid(totals, weights, places, side)
+
+
+def _patches(channel: np.ndarray, side: int) -> np.ndarray:
+    """(places, pixels)"""
+    windows = sliding_window_view(channel, (side, side))
+    return np.ascontiguousarray(windows.reshape(-1, side**2))
+
+
+def _overlaid(totals: np.ndarray, weights: np.ndarray, places: Places, side: int) -> np.ndarray:
+    """The weighted mean, at every pixel, of the patches that cover it."""
+    shape = len(totals), places.height + side - 1, places.width + side - 1
+    image, covered = np.zeros(shape, np.float32), np.zeros(shape, np.float32)
+    totals = totals.reshape(len(totals), places.height, places.width, side, side)
+    weights = weights.reshape(len(weights), places.height, places.width)
+    for row in range(side):
+        for column in range(side):
+            part = np.s_[:, row : row + places.height, column : column + places.width]
+            image[part] += totals[..., row, column]
+            covered[part] += weights
+    return image / covered
