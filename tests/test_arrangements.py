@@ -7,7 +7,7 @@ import pytest
 from scipy.optimize import nnls
 
 from multigrade import convex
-from multigrade.convex.arrangements import row_space
+from multigrade.convex.arrangements import merged_rows, row_space
 
 
 def brute_force_patterns(inputs):
@@ -81,3 +81,30 @@ def test_sampled_patterns_are_distinct_patterns_of_the_arrangement():
     sampled = convex.sample_patterns(inputs, 50, seed=2)
     assert len(as_set(sampled)) == len(sampled) == 50
     assert as_set(sampled) <= as_set(convex.enumerate_patterns(inputs))
+
+
+def test_rows_equal_up_to_rounding_have_two_patterns_and_never_crash():
+    rng = np.random.default_rng(0)
+    for case in range(200):
+        row = rng.normal(size=(1, 3 + case % 3))
+        inputs = row * (1 + 1e-16 * rng.integers(0, 5, size=(4, 1))) + 1e-15 * rng.normal(size=(4, row.size))
+        patterns = as_set(convex.enumerate_patterns(inputs))
+        assert np.ones(4, bool).tobytes() in patterns
+        assert np.zeros(4, bool).tobytes() in patterns
+
+
+@pytest.mark.parametrize("shift", [0.0, 1e5, 1.7e9])
+def test_inputs_far_from_zero_have_the_patterns_of_centred_ones(shift):
+    program = convex.convex_program(shift + np.arange(11.0)[:, None], np.zeros(11), regularisation=1.0)
+    assert program.is_full
+    thresholds = {(np.arange(11) < k).tobytes() for k in range(12)} | {
+        (np.arange(11) >= k).tobytes() for k in range(12)
+    }
+    assert as_set(program.patterns) == thresholds
+
+
+def test_rows_that_are_merged_are_charged_for():
+    inputs = np.array([[1.0, 1.0], [1.0, 1.0 + 1e-14], [3.0, 1.0], [-2.0, -2.0]])
+    is_own, moved = merged_rows(inputs, inputs)
+    np.testing.assert_array_equal(is_own, [True, False, True, False])
+    np.testing.assert_allclose(moved, [0, np.sqrt(0.5) * 1e-14, 0, 0], atol=1e-15)

@@ -10,6 +10,7 @@ from multigrade import convex
 from multigrade.convex import cones, gated
 from multigrade.convex.network import evaluate
 from multigrade.convex.program import reduced as reduced_features
+from multigrade.networks import Layer
 from multigrade.synthetic import setting
 
 from .test_arrangements import degenerate_inputs
@@ -382,3 +383,18 @@ def test_reduced_features_keep_products_and_norms():
     features, directions, basis = reduced_features(program)
     np.testing.assert_allclose(features @ basis.T, program.inputs, atol=1e-12)
     np.testing.assert_allclose(np.linalg.norm(directions, axis=1), 1)
+
+
+@pytest.mark.parametrize("shift", [0.0, 1e3, 1e5, 1.7e9])
+def test_no_network_made_by_hand_beats_a_certificate_wherever_the_inputs_are(shift):
+    """|u| - 1/2 = relu(x - shift) + relu(shift - x) - 1/2: the rows (x, 1) differ by angles of 1e-11 and less."""
+    u = np.linspace(-1, 1, 11)
+    x, y = (shift + u)[:, None], np.abs(u) - 0.5
+    fit = convex.fit_convex_grades(x, y, num_grades=1, regularisation=1e-7)
+    certificate = fit.grades[0].certificate
+    vectors, outer = np.array([[1.0, -1.0, 0.0], [-shift, shift, 1.0]]), np.array([1.0, 1.0, -0.5])
+    balance = np.sqrt(np.abs(outer) / np.linalg.norm(vectors, axis=0))
+    layers = Layer(vectors[:1] * balance, vectors[1] * balance), Layer((outer / balance)[:, None], np.zeros(1))
+    by_hand = convex.network_objective(layers, x, y, regularisation=1e-7)
+    assert certificate.full_dual_bound <= by_hand
+    assert certificate.outcome is convex.Outcome.CONVERGED or certificate.relative_gap > 1e-4

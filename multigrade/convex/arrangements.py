@@ -13,7 +13,7 @@ from math import comb
 
 import numpy as np
 
-ANGLE_TOLERANCE = 1e-9  # hyperplanes closer than this, in radians, count as one
+ANGLE_TOLERANCE = 1e-12  # hyperplanes closer than this, in radians and with features of one scale, count as one
 
 
 def row_space(inputs: np.ndarray) -> np.ndarray:
@@ -36,13 +36,14 @@ def count_patterns(num_rows: int, rank: int) -> int:
 def bound_patterns(inputs: np.ndarray) -> int:
     """``count_patterns`` of the distinct, non-zero hyperplanes of X: at least as many as there are patterns."""
     directions = _directions(inputs)
-    return count_patterns(int(_distinct_lines(directions).max()) + 1, directions.shape[1])
+    return count_patterns(int(distinct_lines(directions).max()) + 1, directions.shape[1])
 
 
 def enumerate_patterns(inputs: np.ndarray, *, max_patterns: int = 20_000) -> np.ndarray:
     """All distinct patterns of full-dimensional cells, (patterns x rows), sorted.
 
-    Exact up to ``ANGLE_TOLERANCE`` in any position: zero, repeated, opposite and dependent rows are allowed.
+    Exact up to ``ANGLE_TOLERANCE`` in any position: zero, repeated, opposite and dependent rows are allowed. Where
+    all rows are far from 0 and close to each other, shift them first, as ``convex_program`` does.
     Work and memory grow with the number of patterns, N^(r - 1); a problem whose ``bound_patterns`` exceeds
     ``max_patterns`` is refused.
     """
@@ -53,6 +54,24 @@ def enumerate_patterns(inputs: np.ndarray, *, max_patterns: int = 20_000) -> np.
             f"these can have {bound}: sample them instead"
         )
     return _unique(_cells(_directions(inputs)))
+
+
+def merged_rows(inputs: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Which rows stand for themselves in the enumeration of ``inputs``, and how far the others are moved.
+
+    ``rows`` are those of ``inputs`` in other coordinates, or rescaled; a row that is merged with an earlier one moves
+    to its line. In three dimensions and more, cells thinner than ``ANGLE_TOLERANCE`` may be missing as well: that much
+    is added to every distance.
+    """
+    directions = _directions(inputs)
+    label = distinct_lines(directions)
+    stands_for = np.array([np.argmax(label == number) for number in label])
+    is_own = (stands_for == np.arange(len(rows))) & (label >= 0)
+    unit = unit_rows(rows[stands_for])
+    away = np.linalg.norm(rows - np.sum(rows * unit, axis=1, keepdims=True) * unit, axis=1)
+    away = np.where(label < 0, np.linalg.norm(rows, axis=1), np.where(is_own, 0.0, away))
+    thin = ANGLE_TOLERANCE * np.linalg.norm(rows, axis=1).max() if directions.shape[1] > 2 else 0.0
+    return is_own, away + thin
 
 
 def sample_patterns(inputs: np.ndarray, num_patterns: int, *, seed: int = 0) -> np.ndarray:
@@ -91,8 +110,13 @@ def _reduced(inputs: np.ndarray) -> np.ndarray:
 
 
 def _directions(inputs: np.ndarray) -> np.ndarray:
-    """The reduced rows at unit length: a row of tiny sample weight has a hyperplane like any other."""
-    return unit_rows(_reduced(inputs))
+    """The reduced rows at unit length: a row of tiny sample weight has a hyperplane like any other.
+
+    Features are brought to one scale first, which moves no row across a hyperplane, so that angles tell what differs.
+    """
+    inputs = np.asarray(inputs, float)
+    largest = np.abs(inputs).max(axis=0, initial=0.0)
+    return unit_rows(_reduced(inputs / np.where(largest > 0, largest, 1.0)))
 
 
 def unit_rows(rows: np.ndarray) -> np.ndarray:
@@ -103,12 +127,14 @@ def unit_rows(rows: np.ndarray) -> np.ndarray:
 
 def _unique(patterns: np.ndarray) -> np.ndarray:
     """Distinct rows, sorted; compared as packed bits, which is eight times less to sort."""
+    if not patterns.shape[1]:
+        return patterns[:1]
     packed = np.ascontiguousarray(np.packbits(patterns, axis=1))
     _, first = np.unique(packed.view(np.dtype((np.void, packed.shape[1]))).ravel(), return_index=True)
     return patterns[first]
 
 
-def _distinct_lines(rows: np.ndarray) -> np.ndarray:
+def distinct_lines(rows: np.ndarray) -> np.ndarray:
     """Number of the hyperplane of each row, counted in order of appearance; -1 for zero rows."""
     norms = np.linalg.norm(rows, axis=1)
     is_zero = norms <= ANGLE_TOLERANCE * norms.max(initial=0.0)
@@ -130,13 +156,13 @@ def _cells(rows: np.ndarray) -> np.ndarray:
     the other hyperplanes cut out of m, one dimension lower; each facet bounds two cells, one on either side.
     """
     dimension = rows.shape[1]
-    if dimension == 0:
+    if not np.any(rows):  # rows that are equal up to rounding leave nothing to cut
         return np.ones((1, len(rows)), bool)
     if dimension == 1:
         return patterns_of(rows, np.array([[1.0], [-1.0]]))
     if dimension == 2:
         return _planar_cells(rows)
-    label = _distinct_lines(rows)
+    label = distinct_lines(rows)
     first = np.array([np.flatnonzero(label == m)[0] for m in range(label.max() + 1)])
     lines = rows[first]
     cells = _unique(np.concatenate([_cells_beside(lines, m) for m in range(len(lines))]))

@@ -6,8 +6,11 @@ With n(lambda) = max_i max(||Pi_{K_i}(X'D_i lambda)||, ||Pi_{K_i}(-X'D_i lambda)
 
 The residual r = e - prediction of any point gives the dual point t r with the best |t| <= beta / n(r), hence a
 lower bound on p* and a gap; at the optimum lambda = r and the gap is 0. Over all patterns n(lambda) is the maximum
-of |lambda'(Xw)_+| over unit w. Where they are too many to go through, ``full_dual_norm`` bounds that maximum from
-above, so that a bound for every network of any width comes with every solution; it is honest, and usually weak.
+of |lambda'(Xw)_+| over unit w. Rows that differ by less than rounding count as one in the list of patterns; a row
+that is moved by d_n changes that maximum by at most |lambda_n| d_n, which is added (twice, for the patterns and for
+the cones), so that the bound holds for the rows as they are. Where patterns are too many to go through,
+``full_dual_norm`` bounds that maximum from above, so that a bound for every network of any width comes with every
+solution; it is honest, and usually weak.
 """
 
 import dataclasses
@@ -157,6 +160,8 @@ def dual_bounds(program: ConvexProgram, weights: np.ndarray) -> tuple[float, flo
     bound = full_bound = 0.0
     for residual, target in zip(residuals.T, program.targets.T, strict=True):
         norm = float(dual_norms(program, residual).max())
+        if program.slack is not None:
+            norm += 2 * float(np.abs(residual) @ program.slack)
         full_norm = norm if program.is_full else full_dual_norm(program, residual)
         bound += scaled_dual_value(residual, target, norm, program.regularisation)
         full_bound += scaled_dual_value(residual, target, full_norm, program.regularisation)

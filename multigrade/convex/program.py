@@ -23,7 +23,14 @@ import dataclasses
 
 import numpy as np
 
-from .arrangements import bound_patterns, enumerate_patterns, row_space, sample_patterns, unit_rows
+from .arrangements import (
+    bound_patterns,
+    enumerate_patterns,
+    merged_rows,
+    row_space,
+    sample_patterns,
+    unit_rows,
+)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -36,6 +43,10 @@ class ConvexProgram:
     regularisation: float  # beta > 0
     is_full: bool  # the patterns are all there are, so that p* is the network's own optimum
     has_bias: bool  # the last column of X is the bias
+    # Of all patterns: the rows that bound cells (others are equal to one of them up to rounding), and how far each row
+    # is from what it is taken for; both (N,).
+    is_wall: np.ndarray | None = None
+    slack: np.ndarray | None = None
 
     @property
     def num_patterns(self) -> int:
@@ -69,18 +80,32 @@ def convex_program(
     """
     features, target, weight = check_data(inputs, targets, sample_weight)
     check_positive("regularisation", regularisation)
-    if has_bias:
-        features = np.column_stack([features, np.ones(len(features))])
     is_used = weight > 0
-    scale = np.sqrt(weight[is_used])[:, None]
-    features, target = features[is_used] * scale, target[is_used] * scale
-    if patterns is not None:
-        chosen, is_full = _given_patterns(patterns, is_used), False
-    elif bound_patterns(features) <= max_patterns:
-        chosen, is_full = enumerate_patterns(features, max_patterns=max_patterns), True
+    features, scale = features[is_used], np.sqrt(weight[is_used])[:, None]
+    arrangement = features
+    if has_bias:  # a shift of the inputs changes no pattern, and keeps apart what is far from 0 and close together
+        arrangement = with_bias(features - (features.min(axis=0) + np.ptp(features, axis=0) / 2))
+        features = with_bias(features)
+    features, target = features * scale, target[is_used] * scale
+    if patterns is None and bound_patterns(arrangement) <= max_patterns:
+        chosen = enumerate_patterns(arrangement, max_patterns=max_patterns)
+        is_wall, moved = merged_rows(arrangement, features)
+        slack = moved + _outside_row_space(features)
+        return ConvexProgram(features, target, chosen, float(regularisation), True, has_bias, is_wall, slack)
+    if patterns is None:
+        chosen = sample_patterns(features, num_samples, seed=seed)
     else:
-        chosen, is_full = sample_patterns(features, num_samples, seed=seed), False
-    return ConvexProgram(features, target, chosen, float(regularisation), is_full, has_bias)
+        chosen = _given_patterns(patterns, is_used)
+    return ConvexProgram(features, target, chosen, float(regularisation), False, has_bias)
+
+
+def with_bias(features: np.ndarray) -> np.ndarray:
+    return np.column_stack([features, np.ones(len(features))])
+
+
+def _outside_row_space(features: np.ndarray) -> np.ndarray:
+    basis = row_space(features)
+    return np.linalg.norm(features - features @ basis @ basis.T, axis=1)
 
 
 def predict(program: ConvexProgram, weights: np.ndarray) -> np.ndarray:
@@ -108,12 +133,15 @@ def cone_violation(program: ConvexProgram, weights: np.ndarray) -> float:
 
 
 def reduced(program: ConvexProgram) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """XV in a basis V of the row space, its rows at unit length, and V."""
+    """XV in a basis V of the row space, its rows at unit length (0 for those that bound no cell), and V."""
     basis = row_space(program.inputs)
     if not basis.size:  # X = 0: one direction, which does nothing, keeps shapes regular
         basis = np.eye(program.inputs.shape[1])[:, :1]
     features = program.inputs @ basis
-    return features, unit_rows(features), basis
+    directions = unit_rows(features)
+    if program.is_wall is not None:
+        directions[~program.is_wall] = 0.0
+    return features, directions, basis
 
 
 def check_data(inputs, targets, sample_weight) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
