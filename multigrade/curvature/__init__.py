@@ -10,6 +10,7 @@ that changes, make it a ``Partial``, or another function.
 """
 
 from .density import SpectralDensity, spectral_density
+from .frequencies import FrequencyErrors, frequency_errors, frequency_figure, frequency_metrics
 from .map_spectrum import MapSpectrum, growth, map_spectrum, spectrum_of_map
 from .maps import IterationMap, optimiser_map
 from .observers import EdgeOfStability, SafeRate, SpectrumObserver, edge_of_stability
@@ -40,6 +41,7 @@ __all__ = [
     "Derivatives",
     "EdgeOfStability",
     "ExtremeEigenvalues",
+    "FrequencyErrors",
     "IterationMap",
     "IterationSpectrum",
     "LinearisedDescent",
@@ -58,6 +60,9 @@ __all__ = [
     "dense_hessian",
     "edge_of_stability",
     "extreme_eigenvalues",
+    "frequency_errors",
+    "frequency_figure",
+    "frequency_metrics",
     "growth",
     "hessian_vector_product",
     "iteration_spectrum",

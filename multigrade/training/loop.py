@@ -121,7 +121,7 @@ def minimise(
         data,
         validation,
         validation_objective,
-        dict(metrics or {}),
+        dict(sorted((metrics or {}).items())),  # as JAX orders them in the program
         sampler,
         stopping,
         make_rate(learning_rate, optimiser),
