@@ -18,7 +18,7 @@ from multigrade.curvature import dense_hessian, extreme_eigenvalues, relu_hessia
 from multigrade.networks import Network
 from multigrade.objectives import LeastSquares, Rows
 from multigrade.synthetic import setting
-from multigrade.training import fit_grades
+from multigrade.training import Plan, fit_grades
 
 EPOCHS = 20_000
 CADENCE = 10_000  # epochs between spectra in the paper
@@ -86,10 +86,9 @@ def paper_order(widths) -> np.ndarray:
 
 def main() -> None:
     data, network = setting(1), structures.SGDL_1[0]
-    options = {"optimiser": "gd", "learning_rate": 0.08}
     x, y = data.x_train, data.y_train
-    fit_grades(structures.SGDL_1, x, y, num_steps=100, **options)  # compiles
-    training, fit = seconds(lambda: fit_grades(structures.SGDL_1, x, y, num_steps=EPOCHS, **options))
+    fit_grades(structures.SGDL_1, x, y, Plan(100, "gd", learning_rate=0.08))  # compiles
+    training, fit = seconds(lambda: fit_grades(structures.SGDL_1, x, y, Plan(EPOCHS, "gd", learning_rate=0.08)))
     params = fit.model.grades[0].params
     objective = Partial(loss, LeastSquares(network), Rows(jax.numpy.asarray(x), jax.numpy.asarray(y)))
 

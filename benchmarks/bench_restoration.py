@@ -23,14 +23,13 @@ import optax
 
 from benchmarks.bench_imaging import dense_convolution
 from benchmarks.bench_training import flops, matrix_rate
-from multigrade import minimise, pictures, restore, structures
+from multigrade import GradeProblem, Plan, minimise, pictures, restore, structures
 from multigrade.model import Grade
 from multigrade.restore import Options
 from multigrade.restore.awake import apply_with_awake
 from multigrade.restore.operators import GaussianBlur, Identity
 from multigrade.restore.restoration import DIFFERENCES, RestorationTask, pixel_coordinates, soft_threshold
 from multigrade.training import Run
-from multigrade.training.grades import GradeProblem
 
 ROUNDS = 3
 SIZE = 512
@@ -68,8 +67,7 @@ def wide_awake(operator, size: int = SIZE, network=NETWORK) -> GradeProblem:
 
 
 def steps_of(problem: GradeProblem, params, num_steps: int) -> Run:
-    options = {"optimiser": "adam", "learning_rate": 5e-3, "record_every": num_steps}
-    return minimise(problem.objective, params, problem.data, num_steps=num_steps, **options)
+    return minimise(problem, params, Plan(num_steps, "adam", learning_rate=5e-3, record_every=num_steps))
 
 
 def ours(problem: GradeProblem, params, num_steps: int) -> float:

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from multigrade import LeastSquares, Rows, minimise, structures
+from multigrade import GradeProblem, LeastSquares, Plan, Rows, minimise, structures
 from multigrade.networks import Network
 
 ROUNDS = 3
@@ -37,8 +37,8 @@ def problem(network: Network, num_points: int):
 def ours(network, num_points, optimiser, num_steps) -> float:
     """Seconds per step, from the run's own clock; compiled before."""
     params, rows = problem(network, num_points)
-    options = {"optimiser": optimiser, "learning_rate": 1e-3, "record_every": num_steps}
-    return minimise(LeastSquares(network), params, rows, num_steps=num_steps, **options).record.seconds / num_steps
+    plan = Plan(num_steps, optimiser, learning_rate=1e-3, record_every=num_steps)
+    return minimise(GradeProblem(LeastSquares(network), rows), params, plan).record.seconds / num_steps
 
 
 def plain(network, num_points, optimiser, num_steps) -> float:
@@ -104,13 +104,12 @@ def matrix_rate() -> float:
 
 SWEEP = """
 import sys, time
-from multigrade import fit_grades, structures
+from multigrade import Plan, fit_grades, structures
 from multigrade.synthetic import setting
 data = setting(1)
 rates = [float(rate) for rate in sys.argv[1:]]
 def fit(rate, steps):
-    options = {"num_steps": steps, "optimiser": "gd", "learning_rate": rate}
-    fit_grades(structures.SGDL_1, data.x_train, data.y_train, **options)
+    fit_grades(structures.SGDL_1, data.x_train, data.y_train, Plan(steps, "gd", learning_rate=rate))
 fit(rates[0], 100)
 print("ready", flush=True)
 sys.stdin.readline()

@@ -21,12 +21,12 @@ PAPER = {
 
 
 def run(number: int, name: str, rate: float, epochs: int, seed: int):
-    from multigrade import fit_grades, structures
+    from multigrade import Plan, fit_grades, structures
     from multigrade.synthetic import setting
 
     data = setting(number)
-    options = {"num_steps": epochs, "optimiser": "gd", "learning_rate": rate, "seed": seed}
-    fit = fit_grades(structures.PAPER[name], data.x_train, data.y_train, **options)
+    plan = Plan(epochs, "gd", learning_rate=rate, seed=seed)
+    fit = fit_grades(structures.PAPER[name], data.x_train, data.y_train, plan)
     return [float(record.train_loss[-1]) for record in fit.records], str(fit.outcome)
 
 

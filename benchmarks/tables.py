@@ -84,7 +84,9 @@ def _encoded(estimator, categorical, *, is_scaled: bool = True, is_regression: b
     from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
     encoder = OneHotEncoder(handle_unknown="ignore", sparse_output=False)
-    columns = make_column_transformer((encoder, categorical), remainder=StandardScaler() if is_scaled else "passthrough")
+    columns = make_column_transformer(
+        (encoder, categorical), remainder=StandardScaler() if is_scaled else "passthrough"
+    )
     pipeline = make_pipeline(columns, estimator)
     if is_regression and is_scaled:
         return TransformedTargetRegressor(pipeline, transformer=StandardScaler())

@@ -17,7 +17,7 @@ from multigrade.curvature.figure import spectrum_figure
 from multigrade.curvature.tracking import summarise_spectrum
 from multigrade.objectives import LeastSquares, Rows
 from multigrade.synthetic import setting
-from multigrade.training import fit_grades
+from multigrade.training import Plan, fit_grades
 
 RATES = {"SGDL-1": 0.08, "MGDL-1": 0.06}  # the paper's
 
@@ -29,8 +29,8 @@ def record_period(epochs: int) -> int:
 def train(name: str, epochs: int, observers, learning_rate: float):
     data = setting(1)
     return fit_grades(
-        structures.PAPER[name], data.x_train, data.y_train, num_steps=epochs, optimiser="gd",
-        learning_rate=learning_rate, observers=observers, record_every=record_period(epochs),
+        structures.PAPER[name], data.x_train, data.y_train,
+        Plan(epochs, "gd", learning_rate, observers=observers, record_every=record_period(epochs)),
     )  # fmt: skip
 
 

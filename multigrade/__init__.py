@@ -22,7 +22,13 @@ _PUBLIC = {
     "LeastSquares": "objectives",
     "Rows": "objectives",
     "solve_least_squares": "least_squares",
+    "Plan": "training",
+    "Regression": "training",
+    "Checkpointing": "training",
+    "Fit": "training",
     "fit_grades": "training",
+    "train_grades": "training",
+    "GradeProblem": "training",
     "minimise": "training",
     "warmup_cosine": "training",
     "Outcome": "training",
@@ -49,13 +55,19 @@ if TYPE_CHECKING:
     from .networks import FourierFeatures, MultiScaleNetwork, Network
     from .objectives import LeastSquares, Rows
     from .training import (
+        Checkpointing,
+        Fit,
+        GradeProblem,
         NoImprovement,
         Observation,
         Outcome,
+        Plan,
         Plateau,
+        Regression,
         Snapshot,
         fit_grades,
         minimise,
+        train_grades,
         warmup_cosine,
     )
 

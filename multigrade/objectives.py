@@ -32,13 +32,13 @@ class Rows(NamedTuple):
 @jax.tree_util.register_static
 @dataclasses.dataclass(frozen=True)
 class LeastSquares:
-    """L(Theta) = 1/(2 sum w) sum_n w_n ||y_n - N(Theta; x_n)||^2 + decay/2 sum_j ||W_j||^2.
+    """L(Theta) = 1/(2 sum w) sum_n w_n ||y_n - N(Theta; x_n)||^2 + weight_decay/2 sum_j ||W_j||^2.
 
-    With equal weights and decay 0 this is eq. (DNNs loss), and eq. (loss: grade l) on a grade's features and residual.
+    With equal weights and no decay this is eq. (DNNs loss), and eq. (loss: grade l) on a grade's features and residual.
     """
 
     network: AnyNetwork
-    decay: float = 0.0
+    weight_decay: float = 0.0
 
     def init(self, params, data: Rows) -> tuple[()]:
         return ()
@@ -61,13 +61,13 @@ class LeastSquares:
         return over_blocks(lambda block: block_gradient(params, block), data, self._rows_per_block(params))
 
     def penalty(self, params) -> Array | float:
-        """decay/2 sum_j ||W_j||^2."""
+        """weight_decay/2 sum_j ||W_j||^2."""
         weights = [leaf for leaf in jax.tree.leaves(params) if leaf.ndim == 2]
-        return 0.5 * self.decay * sum(jnp.sum(w**2) for w in weights) if self.decay else 0.0
+        return 0.5 * self.weight_decay * sum(jnp.sum(w**2) for w in weights) if self.weight_decay else 0.0
 
     def add_penalty(self, loss: Array, gradient, params, auxiliary: tuple[()]):
         """What ``value_and_grad`` returns, from the mean over the rows and its gradient."""
-        if self.decay:
+        if self.weight_decay:
             penalty, slope = jax.value_and_grad(self.penalty)(params)
             loss, gradient = loss + penalty, jax.tree.map(jnp.add, gradient, slope)
         return (loss, auxiliary), gradient

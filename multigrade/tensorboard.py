@@ -1,7 +1,7 @@
 """Losses, metrics and observations of a run as TensorBoard event files, while it goes. An observer without a period.
 
     with TensorBoardObserver("runs/first") as board:
-        fit_grades(structure, x, y, num_steps=1000, observers=[board])
+        fit_grades(structure, x, y, Plan(1000, observers=[board]))
 
 writes ``runs/first/grade1``, ``grade2``, ...: one run each, so that ``tensorboard --logdir runs`` lays the grades over
 one another. Needs the extra ``multigrade[tensorboard]``; TensorFlow is not involved.

@@ -15,12 +15,24 @@ import numpy as np
 import optax
 import pytest
 
-from multigrade import Network, Observation, Outcome, fit_grades, structures, warmup_cosine
+from multigrade import (
+    Checkpointing,
+    Network,
+    Observation,
+    Outcome,
+    Plan,
+    Regression,
+    fit_grades,
+    structures,
+    warmup_cosine,
+)
 from multigrade.curvature import SpectrumObserver
 from multigrade.files import read_arrays, write_arrays
 from multigrade.synthetic import setting
 from multigrade.training import loop
 from multigrade.training.checkpoint import Checkpoint, describe
+
+from .small_fits import fit_with
 
 DATA = setting(1)
 STRUCTURE = structures.graded(1, [(16,), (16,)], 1)
@@ -28,7 +40,7 @@ STRUCTURE = structures.graded(1, [(16,), (16,)], 1)
 SCRIPT = """
 import sys
 import numpy as np
-from multigrade import Observation, Plateau, fit_grades, structures
+from multigrade import Checkpointing, Observation, Plan, Plateau, Regression, fit_grades, structures
 from multigrade.synthetic import setting
 
 class Count:
@@ -39,20 +51,21 @@ class Count:
 
 data = setting(1)
 fit = fit_grades(
-    structures.graded(1, [(16,), (16,)], 1), data.x_train, data.y_train, num_steps=10_000, optimiser="adam",
-    batch_size=256, record_every=100, validation=(data.x_validation, data.y_validation), observers=[Count()],
-    stopping=Plateau(20, 1e-9), checkpoint=sys.argv[1], checkpoint_every=0.0, residual_scaling=True,
+    structures.graded(1, [(16,), (16,)], 1), data.x_train, data.y_train,
+    Plan(10_000, "adam", batch_size=256, record_every=100, observers=[Count()], stopping=Plateau(20, 1e-9)),
+    regression=Regression(residual_scaling=True), validation=(data.x_validation, data.y_validation),
+    checkpoint=Checkpointing(sys.argv[1], every=0.0),
 )
 print("done")
 """
 
 
 def test_a_checkpoint_is_of_the_model_it_began_with(tmp_path):
-    options = {"num_steps": 3, "checkpoint": tmp_path / "c"}
-    first, other = (fit_grades(STRUCTURE[:1], DATA.x_train, DATA.y_train, num_steps=3, seed=s) for s in (0, 1))
-    fit_grades(STRUCTURE, DATA.x_train, DATA.y_train, model=first.model, **options)
-    with pytest.raises(ValueError, match="initial grades differ"):
-        fit_grades(STRUCTURE, DATA.x_train, DATA.y_train, model=other.model, **options)
+    data, path = (DATA.x_train, DATA.y_train), tmp_path / "c"
+    first, other = (fit_grades(STRUCTURE[:1], *data, Plan(3, seed=seed)) for seed in (0, 1))
+    fit_grades(STRUCTURE, *data, Plan(3), start=first, checkpoint=path)
+    with pytest.raises(ValueError, match="start differ"):
+        fit_grades(STRUCTURE, *data, Plan(3), start=other, checkpoint=path)
 
 
 def test_functions_that_compute_something_else_are_told_apart():
@@ -96,8 +109,8 @@ def test_a_run_killed_at_random_moments_ends_with_the_same_bits(tmp_path):
 
 
 def fit(path, structure=STRUCTURE, **options):
-    arguments = {"num_steps": 30, "record_every": 10, "checkpoint": path, **options}
-    return fit_grades(structure, DATA.x_train[::16], DATA.y_train[::16], **arguments)
+    arguments = {"steps": 30, "record_every": 10, "checkpoint": path, **options}
+    return fit_with(structure, DATA.x_train[::16], DATA.y_train[::16], **arguments)
 
 
 @pytest.fixture
@@ -140,9 +153,7 @@ def test_other_settings_other_data_and_other_versions_are_refused(checkpoint):
     with pytest.raises(ValueError, match=r"other settings \(learning_rate, seed differ\)"):
         fit(checkpoint, seed=1, learning_rate=0.1)
     with pytest.raises(ValueError, match=r"other settings \(data differ\)"):
-        fit_grades(
-            STRUCTURE, DATA.x_train[1::16], DATA.y_train[::16], num_steps=30, record_every=10, checkpoint=checkpoint
-        )
+        fit_grades(STRUCTURE, DATA.x_train[1::16], DATA.y_train[::16], Plan(30, record_every=10), checkpoint=checkpoint)
     with pytest.raises(ValueError, match=r"other settings \(precision differ\)"), jax.enable_x64(True):
         fit(checkpoint)
     arrays, header, _ = read_arrays(checkpoint, "checkpoint")
@@ -206,6 +217,12 @@ def test_equal_settings_are_described_alike_and_others_are_not(one, other):
     assert describe(one()) != describe(other())
 
 
+@pytest.mark.parametrize("record", [Plan(30), Regression()], ids=["plan", "regression"])
+def test_every_field_of_the_records_belongs_to_the_checkpoint_but_the_time_limit(record):
+    identity = record.identity(2) if isinstance(record, Plan) else record.identity()
+    assert set(identity) == {field.name for field in dataclasses.fields(record)} - {"time_limit"}
+
+
 def test_other_closures_and_other_observers_are_refused(tmp_path):
     path = tmp_path / "fit.checkpoint"
     options = {"optimiser": optax.adam(1.0), "learning_rate": 0.01}
@@ -237,7 +254,7 @@ class Line:
 
 
 def test_networks_of_the_callers_own_resume_but_are_not_saved(tmp_path):
-    own = {"structure": (Line(), Network((1, 8, 1))), "num_steps": 20}
+    own = {"structure": (Line(), Network((1, 8, 1))), "steps": 20}
     path, model_path = tmp_path / "fit.checkpoint", tmp_path / "model"
     once = fit(path, **own)
     again = fit(path, **own)
@@ -260,8 +277,8 @@ def test_a_rate_that_an_observer_set_in_place_of_a_schedule_is_resumed(tmp_path,
         def observe(self, snapshot, carry):
             return Observation({"rate": snapshot.learning_rate}, learning_rate=0.02 if snapshot.step == 20 else None)
 
-    options = {"num_steps": 60, "learning_rate": schedule, "observers": [Steer()], "checkpoint_every": 0.0}
-    whole = fit(tmp_path / "whole", **options)
+    options = {"steps": 60, "learning_rate": schedule, "observers": [Steer()]}
+    whole = fit(None, **options)
     save = Checkpoint.save
 
     def save_and_die(self, model, records, auxiliary, running):
@@ -273,18 +290,17 @@ def test_a_rate_that_an_observer_set_in_place_of_a_schedule_is_resumed(tmp_path,
         patch.setattr(Checkpoint, "save", save_and_die)
         patch.setattr(loop, "_next_num_steps", lambda *_: 10)
         with pytest.raises(Killed):
-            fit(tmp_path / "killed", **options)
+            fit(Checkpointing(tmp_path / "killed", every=0.0), **options)
     assert_same(fit(tmp_path / "killed", **options), whole)
     np.testing.assert_allclose(whole.records[0].observations["steer"]["rate"][2:], 0.02)
 
 
 @pytest.mark.parametrize("num_before", [0, 1])
 def test_a_grade_that_met_the_time_limit_goes_on_where_it_was(tmp_path, num_before):
-    options = {"num_steps": 20_000, "record_every": 1000, "batch_size": 16}
+    options = {"steps": 20_000, "record_every": 1000, "batch_size": 16}
     path = tmp_path / "cut"
     if num_before:
-        before = fit(None, STRUCTURE[:1], **options)
-        options |= {"model": before.model, "records": before.records}
+        options["start"] = fit(None, STRUCTURE[:1], **options)
     cut = fit(path, **options, time_limit=0.01)
     arrays, _, _ = read_arrays(path, "checkpoint")
     assert 0 < arrays["running/state/0"] < 20_000  # steps taken

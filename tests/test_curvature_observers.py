@@ -19,18 +19,16 @@ from multigrade.curvature import (
 )
 from multigrade.curvature.figure import spectrum_figure
 from multigrade.objectives import LeastSquares, Rows
-from multigrade.training import Outcome, fit_grades
+from multigrade.training import Checkpointing, Outcome, Plan, fit_grades
 
 X = np.linspace(0, 1, 40)[:, None]
 Y = np.sin(9 * X)
 STRUCTURE = structures.graded(1, [(6,), (5,)], 1, bias_std=0.2)
 
 
-def fit(observers, *, num_steps=60, learning_rate=0.05, **options):
-    return fit_grades(
-        STRUCTURE, X, Y, num_steps=num_steps, optimiser="gd", learning_rate=learning_rate, record_every=20,
-        observers=observers, **options,
-    )  # fmt: skip
+def fit(observers, *, steps=60, learning_rate=0.05):
+    plan = Plan(steps, "gd", learning_rate, record_every=20, observers=observers)
+    return fit_grades(STRUCTURE, X, Y, plan)
 
 
 def test_recorded_spectrum_is_that_of_the_training_loss():
@@ -63,7 +61,7 @@ def test_a_spectrum_at_rate_0_is_that_of_the_identity():
 @pytest.mark.parametrize("observer", [SpectrumObserver(20), SafeRate(20)])
 def test_a_rate_that_is_not_known_is_asked_for(observer):
     with pytest.raises(ValueError, match=r"give optax\.sgd\(1\.0\) and learning_rate=0\.05"):
-        fit_grades(STRUCTURE, X, Y, num_steps=20, record_every=20, optimiser=optax.sgd(0.05), observers=[observer])
+        fit_grades(STRUCTURE, X, Y, Plan(20, optax.sgd(0.05), record_every=20, observers=[observer]))
 
 
 def test_edge_of_stability_ignores_eigenvalues_that_were_not_found():
@@ -78,7 +76,7 @@ def test_edge_of_stability_ignores_eigenvalues_that_were_not_found():
 
 def test_safe_rate_descends_where_the_given_rate_diverges():
     assert fit([], learning_rate=50.0).outcome is Outcome.DIVERGED
-    result = fit([SafeRate(every=20)], learning_rate=50.0, num_steps=200)
+    result = fit([SafeRate(every=20)], learning_rate=50.0, steps=200)
     assert result.outcome is Outcome.FINISHED
     for record in result.records:
         seen = record.observations["safe rate"]
@@ -99,10 +97,9 @@ def test_a_resumed_run_sees_the_same_spectra(tmp_path):
     def run(armed, path):
         interrupt = Interrupt()
         interrupt.armed = armed
-        return fit_grades(
-            wide, X, Y, num_steps=60, optimiser="gd", learning_rate=0.001, record_every=20, checkpoint=path,
-            checkpoint_every=0.0, observers=[SpectrumObserver(every=20, num=2), SafeRate(every=20), interrupt],
-        )  # fmt: skip
+        observers = [SpectrumObserver(every=20, num=2), SafeRate(every=20), interrupt]
+        plan = Plan(60, "gd", learning_rate=0.001, record_every=20, observers=observers)
+        return fit_grades(wide, X, Y, plan, checkpoint=Checkpointing(path, every=0.0))
 
     whole = run(False, tmp_path / "whole.checkpoint")
     with pytest.raises(KeyboardInterrupt):

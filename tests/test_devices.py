@@ -8,12 +8,13 @@ import jax
 import numpy as np
 import pytest
 
-from multigrade import fit_grades, structures
+from multigrade import Plan, fit_grades, structures
 from multigrade.training.devices import filled, spread_over
 
 SCRIPT = """
+import dataclasses
 import jax, jax.numpy as jnp, numpy as np
-from multigrade import fit_grades, structures
+from multigrade import Plan, Regression, fit_grades, structures
 from multigrade.networks import Network
 from multigrade.objectives import LeastSquares, Rows
 from multigrade.synthetic import setting
@@ -22,12 +23,13 @@ from multigrade.training.devices import spread_over
 data = setting(1)
 x, y = data.x_train[:1001], data.y_train[:1001]  # no multiple of 2 or 4
 structure = structures.graded(1, [(8,), (8,)], 1)
-whole = dict(validation=(data.x_validation[:77], data.y_validation[:77]), residual_scaling=True, decay=1e-3,
-             standardise_features=True, metrics={"mean": lambda p, t: jnp.mean((p - t) ** 2)})
-batches = dict(batch_size=130, sample_weight=np.linspace(0, 1, 1001))
+plan = Plan(60, learning_rate=1e-3, record_every=20)
+metrics = {"mean": lambda p, t: jnp.mean((p - t) ** 2)}
+whole = dict(validation=(data.x_validation[:77], data.y_validation[:77]), plan=plan,
+             regression=Regression(1e-3, residual_scaling=True, standardise_features=True, metrics=metrics))
+batches = dict(plan=dataclasses.replace(plan, batch_size=130), sample_weight=np.linspace(0, 1, 1001))
 cases = [("full batch", 2, 4, whole), ("first grade", 1, 2, whole), ("random batches", 1, 4, batches)]
 for name, grades, devices, options in cases:
-    options = {"num_steps": 60, "record_every": 20, "learning_rate": 1e-3, **options}
     one = fit_grades(structure[:grades], x, y, **options)
     several = fit_grades(structure[:grades], x, y, devices=devices, **options)
     for ours, theirs in zip(several.records, one.records, strict=True):
@@ -57,8 +59,11 @@ def test_random_batches_by_weight_are_the_same_on_a_device_given_by_number():
     x = np.linspace(0, 1, 40, dtype=np.float32)[:, None]
     weights = np.zeros(40)
     weights[:2] = 1
-    options = {"num_steps": 20, "batch_size": 2, "sample_weight": weights, "learning_rate": 1e-3}
-    fits = [fit_grades(structures.graded(1, [(4,)], 1), x, x, devices=devices, **options) for devices in (None, 1)]
+    plan = Plan(20, batch_size=2, learning_rate=1e-3)
+    fits = [
+        fit_grades(structures.graded(1, [(4,)], 1), x, x, plan, sample_weight=weights, devices=devices)
+        for devices in (None, 1)
+    ]
     assert [str(fit.outcome) for fit in fits] == ["finished", "finished"]
     np.testing.assert_allclose(fits[1].model(x), fits[0].model(x), atol=1e-6)
 
@@ -84,13 +89,13 @@ def test_devices_that_are_not_there_are_refused():
     x = np.zeros((4, 1))
     structure = structures.graded(1, [(4,)], 1)
     with pytest.raises(ValueError, match=r"devices must be from 1 to \d+, .*; got 1000 .*host_platform_device_count"):
-        fit_grades(structure, x, x, num_steps=1, devices=1000)
+        fit_grades(structure, x, x, Plan(1), devices=1000)
     with pytest.raises(ValueError, match="devices must name at least one"):
         spread_over([], 4)
 
 
 def test_a_checkpoint_belongs_to_its_devices(tmp_path):
     x, structure = np.linspace(0, 1, 8)[:, None], structures.graded(1, [(4,)], 1)
-    fit_grades(structure, x, x, num_steps=1, devices=jax.devices()[:1], checkpoint=tmp_path / "fit.checkpoint")
+    fit_grades(structure, x, x, Plan(1), devices=jax.devices()[:1], checkpoint=tmp_path / "fit.checkpoint")
     with pytest.raises(ValueError, match=r"other settings \(devices differ\)"):
-        fit_grades(structure, x, x, num_steps=1, checkpoint=tmp_path / "fit.checkpoint")
+        fit_grades(structure, x, x, Plan(1), checkpoint=tmp_path / "fit.checkpoint")

@@ -39,19 +39,19 @@ def test_plateau_rule_stops_where_the_formula_says():
 
 
 def test_a_run_at_rest_ends_on_the_plateau():
-    result = fit(SMALL[:1], learning_rate=1e-9, num_steps=10_000, stopping=Plateau(4, 1e-4), validation=(X, Y))
+    result = fit(SMALL[:1], learning_rate=1e-9, steps=10_000, stopping=Plateau(4, 1e-4), validation=(X, Y))
     record = result.records[0]
     assert (record.outcome, record.num_steps) == (Outcome.PLATEAU, 70)
 
 
 def test_a_grade_that_a_rule_ends_is_not_observed_there():
-    result = fit(SMALL[:1], learning_rate=1e-9, num_steps=10_000, stopping=Plateau(4, 1e-4), observers=[Steps()])
+    result = fit(SMALL[:1], learning_rate=1e-9, steps=10_000, stopping=Plateau(4, 1e-4), observers=[Steps()])
     assert result.records[0].num_steps == 70
     np.testing.assert_array_equal(result.records[0].observations["steps"]["step"], [0, 50])
 
 
 def test_best_parameters_are_kept():
-    result = fit(SMALL[:1], learning_rate=0.6, num_steps=200, record_every=1, keep="best", stopping=NoImprovement(50))
+    result = fit(SMALL[:1], learning_rate=0.6, steps=200, record_every=1, keep="best", stopping=NoImprovement(50))
     record = result.records[0]
     grade = result.model.grades[0]
     loss = LeastSquares(grade.network)(grade.params, (), Rows(jnp.asarray(X), jnp.asarray(Y)))[0]
@@ -71,7 +71,7 @@ class Enough:
 
 
 @pytest.mark.parametrize("keep", ["last", "best"])
-@pytest.mark.parametrize("end", [{"observers": [Enough(20)]}, {"num_steps": 10**8, "time_limit": 0.01}])
+@pytest.mark.parametrize("end", [{"observers": [Enough(20)]}, {"steps": 10**8, "time_limit": 0.01}])
 def test_a_run_cut_off_between_records_returns_parameters_that_are_recorded(keep, end):
     result = fit(SMALL[:1], **{"record_every": 20, "keep": keep, **end})
     (record,), (grade,) = result.records, result.model.grades
@@ -154,9 +154,9 @@ def test_no_grade_begins_after_the_time_limit(monkeypatch):
 
 
 def test_time_limit_ends_the_fit_with_what_there_is():
-    result = fit(num_steps=10**8, time_limit=0.5, record_every=1000)
+    result = fit(steps=10**8, time_limit=0.5, record_every=1000)
     assert result.outcome == Outcome.TIME_LIMIT
-    more = fit(num_steps=2, model=result.model, records=result.records)  # a limit of the past is none of the future
+    more = fit(steps=2, start=result)  # a limit of the past is none of the future
     assert [record.outcome for record in more.records[1:]] == [Outcome.FINISHED] * (len(SMALL) - 1)
     assert len(result.model.grades) == 1
     assert np.isfinite(result.model(X)).all()
@@ -171,9 +171,9 @@ def test_a_rule_needs_a_record(rule):
 @pytest.mark.parametrize("rule", [Plateau(2, 1e-9), NoImprovement(2)])
 def test_stopping_rules_work_in_double_precision(rule):
     with jax.enable_x64(True):
-        assert np.isfinite(fit(SMALL[:1], stopping=rule, num_steps=20, record_every=5).records[0].train_loss).all()
+        assert np.isfinite(fit(SMALL[:1], stopping=rule, steps=20, record_every=5).records[0].train_loss).all()
 
 
 def test_nothing_to_do_is_finished():
-    whole = fit(SMALL[:1], num_steps=2)
-    assert fit(SMALL[:1], model=whole.model).outcome is Outcome.FINISHED
+    whole = fit(SMALL[:1], steps=2)
+    assert fit(SMALL[:1], start=whole).outcome is Outcome.FINISHED

@@ -12,7 +12,7 @@ from importlib import metadata
 import numpy as np
 import pytest
 
-from multigrade import Outcome, fit_grades, structures
+from multigrade import Outcome, Plan, Regression, fit_grades, structures
 from multigrade.progress import LEVELS, ProgressObserver, grade_lines, sparkline
 from multigrade.tensorboard import TensorBoardObserver
 from multigrade.training import RunRecord
@@ -74,8 +74,8 @@ def test_an_observer_without_period_sees_how_the_grade_ended(capsys):
             self.last[snapshot.grade] = snapshot.record
 
     watcher = Watcher()
-    options = {"num_steps": 30, "record_every": 10, "residual_scaling": True}
-    fit = fit_grades(STRUCTURE, X, Y, observers=[watcher, ProgressObserver(2)], **options)
+    plan = Plan(30, record_every=10, observers=[watcher, ProgressObserver(2)])
+    fit = fit_grades(STRUCTURE, X, Y, plan, regression=Regression(residual_scaling=True))
     for grade, record in enumerate(fit.records):
         assert (
             watcher.last[grade] == record
@@ -84,7 +84,7 @@ def test_an_observer_without_period_sees_how_the_grade_ended(capsys):
 
 
 def test_a_run_that_diverges_says_what_to_do(capsys):
-    fit_grades(STRUCTURE, X, Y, num_steps=30, optimiser="gd", learning_rate=1e8, observers=[ProgressObserver(2)])
+    fit_grades(STRUCTURE, X, Y, Plan(30, "gd", learning_rate=1e8, observers=[ProgressObserver(2)]))
     assert "try a lower learning rate" in capsys.readouterr().err
 
 
@@ -108,8 +108,8 @@ def test_event_files_hold_the_record(tmp_path):
     metrics = {"worst": lambda prediction, targets: abs(prediction - targets).max()}
     with TensorBoardObserver(tmp_path / "run") as board:
         fit = fit_grades(
-            STRUCTURE, X, Y, num_steps=40, record_every=10, optimiser="gd", learning_rate=0.05, validation=(X, Y),
-            metrics=metrics, observers=[spectrum, board],
+            STRUCTURE, X, Y, Plan(40, "gd", learning_rate=0.05, record_every=10, observers=[spectrum, board]),
+            regression=Regression(metrics=metrics), validation=(X, Y),
         )  # fmt: skip
     for grade, record in enumerate(fit.records, 1):
         found = events(tmp_path / "run" / f"grade{grade}")

@@ -26,7 +26,7 @@ from multigrade.restore.restoration import (
     soft_threshold,
 )
 from multigrade.restore.variational import huber, objective, solve
-from multigrade.training.grades import train_grades
+from multigrade.training import Plan, train_grades
 
 CAMERA = load(":camera").pixels[64:192:2, 160:288:2]  # 64 x 64
 SMALL = {"width": 24, "layers": 1, "grades": 2, "epochs": 60}
@@ -155,9 +155,8 @@ def test_spectrum_of_a_restoration_run_equals_the_dense_hessian_with_u_fixed():
             seen[snapshot.step] = 1 - 0.001 * np.linalg.eigvalsh(np.float64(hessian))
 
     observers = [SpectrumObserver(every=20, num=3), Keep()]
-    fit = train_grades(
-        structure, task, num_steps=40, optimiser="gd", learning_rate=0.001, record_every=10, observers=observers
-    )
+    plan = Plan(40, "gd", learning_rate=0.001, record_every=10, observers=observers)
+    fit = train_grades(structure, task, plan)
     spectrum = fit.records[0].observations["spectrum"]
     for step, smallest, largest in zip(spectrum["step"], spectrum["smallest"], spectrum["largest"], strict=True):
         np.testing.assert_allclose(np.sort(smallest), np.sort(seen[int(step)])[:3], atol=1e-4)

@@ -10,17 +10,20 @@ import optax
 import pytest
 
 from multigrade import (
+    GradeProblem,
     LeastSquares,
-    MultiGrade,
     MultiScaleNetwork,
     Network,
     Observation,
     Outcome,
+    Plan,
     Rows,
+    fit_grades,
     minimise,
     warmup_cosine,
 )  # fmt: skip
 from multigrade.objectives import over_blocks
+from multigrade.sampling import RandomRows
 from multigrade.training import grades, loop
 
 from .references import gradient_descent
@@ -35,10 +38,8 @@ def test_gradient_descent_equals_float64_numpy(widths):
         network = Network(widths, bias_std=0.3)
         params = jax.tree.map(lambda a: jnp.asarray(a, jnp.float64), network.init(jax.random.key(3)))
         losses, layers = gradient_descent([(np.array(w), np.array(b)) for w, b in params], x, y, 0.05, 50)
-        run = minimise(
-            LeastSquares(network), params, Rows(jnp.asarray(x), jnp.asarray(y)),
-            num_steps=50, optimiser="gd", learning_rate=0.05, record_every=1,
-        )  # fmt: skip
+        problem = GradeProblem(LeastSquares(network), Rows(jnp.asarray(x), jnp.asarray(y)))
+        run = minimise(problem, params, Plan(50, "gd", learning_rate=0.05, record_every=1))
         for (w, b), layer in zip(layers, run.params, strict=True):
             np.testing.assert_allclose(layer.weight, w, rtol=1e-11, atol=1e-13)
             np.testing.assert_allclose(layer.bias, b, rtol=1e-11, atol=1e-13)
@@ -52,7 +53,7 @@ def test_named_optimisers_equal_optax(optimiser):
     params, rows = network.init(jax.random.key(0)), Rows(jnp.asarray(X), jnp.asarray(Y))
     reference = {"gd": optax.sgd(0.01), "momentum": optax.sgd(0.01, momentum=0.9), "adam": optax.adam(0.01)}[optimiser]
     runs = [
-        minimise(LeastSquares(network), params, rows, num_steps=20, optimiser=o, learning_rate=r, record_every=5)
+        minimise(GradeProblem(LeastSquares(network), rows), params, Plan(20, o, learning_rate=r, record_every=5))
         for o, r in ((optimiser, 0.01), (reference, None))
     ]
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-7), runs[0].params, runs[1].params)
@@ -61,8 +62,8 @@ def test_named_optimisers_equal_optax(optimiser):
 @pytest.mark.parametrize("optimiser", ["gd", "momentum", "adam", "muon", "lbfgs"])
 def test_every_optimiser_lowers_the_loss_of_every_grade_and_is_compiled_once_for_each(optimiser):
     compiled = loop._advance._cache_size()
-    num_steps = 20 if optimiser == "lbfgs" else 100
-    result = fit(SMALL[:2], optimiser=optimiser, learning_rate=None, num_steps=num_steps, residual_scaling=True)
+    steps = 20 if optimiser == "lbfgs" else 100
+    result = fit(SMALL[:2], optimiser=optimiser, learning_rate=None, steps=steps, residual_scaling=True)
     for record in result.records:
         assert record.train_loss[-1] < record.train_loss[0]
     assert loop._advance._cache_size() <= compiled + 2
@@ -74,7 +75,7 @@ def test_gradient_by_blocks_equals_automatic_differentiation():
     generator = np.random.default_rng(0)
     rows = Rows(*(jnp.asarray(generator.normal(size=(1300, k)), jnp.float32) for k in (3, 2)))
     rows = rows._replace(weights=jnp.asarray(generator.uniform(size=1300), jnp.float32))
-    objective = LeastSquares(network, decay=0.01)
+    objective = LeastSquares(network, weight_decay=0.01)
     (loss, _), gradient = objective.value_and_grad(params, (), rows)
 
     def whole(p):
@@ -118,7 +119,7 @@ def test_continuing_equals_fitting_at_once():
     for scaling in (False, True):
         at_once = fit(residual_scaling=scaling)
         first = fit(SMALL[:2], residual_scaling=scaling)
-        continued = fit(model=first.model, records=first.records, residual_scaling=scaling)
+        continued = fit(start=first, residual_scaling=scaling)
         assert_same(at_once.model, continued.model)
 
 
@@ -152,7 +153,7 @@ def test_only_losses_are_brought_to_the_units_of_the_targets():
 
 @pytest.mark.parametrize("devices", [None, 1])
 def test_validation_is_the_error_without_decay(devices):
-    result = fit(SMALL[:1], decay=0.1, validation=(X, Y), devices=devices)
+    result = fit(SMALL[:1], weight_decay=0.1, validation=(X, Y), devices=devices)
     (record,), (grade,) = result.records, result.model.grades
     error = LeastSquares(grade.network)(grade.params, (), Rows(jnp.asarray(X), jnp.asarray(Y)))[0]
     assert record.validation_loss[-1] == pytest.approx(float(error), rel=1e-5)
@@ -175,9 +176,9 @@ def test_random_batches_repeat_with_the_seed_and_differ_without():
 
 
 def test_chunks_do_not_change_the_run(monkeypatch):
-    long = fit(num_steps=95, optimiser="adam")
+    long = fit(steps=95, optimiser="adam")
     monkeypatch.setattr(loop, "_next_num_steps", lambda *_: 7)
-    short = fit(num_steps=95, optimiser="adam")
+    short = fit(steps=95, optimiser="adam")
     assert_same(long.model, short.model)
     for a, b in zip(long.records, short.records, strict=True):
         assert_same(dict(a.columns), dict(b.columns))
@@ -188,7 +189,7 @@ def test_a_sweep_over_rates_compiles_once():
     fit(SMALL[:1], learning_rate=0.01)
     compiled = loop._advance._cache_size()
     for rate in (0.02, 0.03):
-        fit(SMALL[:1], learning_rate=rate, num_steps=70, record_every=7)
+        fit(SMALL[:1], learning_rate=rate, steps=70, record_every=7)
     assert loop._advance._cache_size() == compiled
 
 
@@ -199,7 +200,7 @@ def test_schedules_set_the_rate_of_each_step():
     assert rates.max() == pytest.approx(0.5)
     assert rates[-1] < 1e-3
     halved = fit(SMALL[:1], learning_rate=optax.piecewise_constant_schedule(0.05, {30: 0.0}))
-    assert_same(halved.model, fit(SMALL[:1], num_steps=30, learning_rate=0.05).model)
+    assert_same(halved.model, fit(SMALL[:1], steps=30, learning_rate=0.05).model)
 
 
 def test_observers_are_called_when_due_and_can_stop_and_steer():
@@ -231,14 +232,30 @@ def test_the_rate_of_a_transformation_is_known_where_it_is_given():
             seen.append(snapshot.learning_rate)
 
     for optimiser, rate in ((optax.sgd(1.0), 0.05), (optax.sgd(0.05), None)):
-        fit(SMALL[:1], num_steps=1, optimiser=optimiser, learning_rate=rate, observers=(r for r in [Rate()]))
+        fit(SMALL[:1], steps=1, optimiser=optimiser, learning_rate=rate, observers=(r for r in [Rate()]))
     np.testing.assert_allclose(seen, [0.05] * (len(seen) // 2) + [np.nan] * (len(seen) // 2))
 
 
-def test_counts_may_be_numpy_integers():
-    plain = fit(num_steps=20)
-    assert_same(plain.model, fit(num_steps=np.int64(20)).model)
-    assert_same(plain.model, fit(num_steps=np.array([20, 20, 20])).model)
+def test_counts_and_rates_may_be_one_per_grade_in_any_sequence():
+    plain = fit(steps=20)
+    assert_same(plain.model, fit(steps=np.int64(20)).model)
+    for sequence in (list, tuple, np.array):
+        assert_same(plain.model, fit(steps=sequence([20] * 3), learning_rate=sequence([0.05] * 3)).model)
+
+
+def test_a_problem_draws_its_own_batches_or_the_plans():
+    network = Network((1, 4, 1))
+    problem = GradeProblem(LeastSquares(network), Rows(X, Y), sampler=RandomRows(8))
+    params, plan = network.init(jax.random.key(0)), Plan(20, "gd", learning_rate=0.05, batch_size=8)
+    own, planned = (minimise(part, params, plan) for part in (problem, problem._replace(sampler=None)))
+    assert_same(own.params, planned.params)
+    with pytest.raises(ValueError, match="batch_size must be None for a problem with a sampler of its own; got 9"):
+        minimise(problem, params, dataclasses.replace(plan, batch_size=9))
+
+
+def test_a_plan_is_asked_for():
+    with pytest.raises(TypeError, match=r"plan must be a Plan, such as Plan\(500, learning_rate=0.01\); got 500"):
+        fit_grades(SMALL, X, Y, 500)
 
 
 def test_records_are_equal_if_all_but_the_seconds_is():
@@ -265,19 +282,21 @@ class Work:
         ({"learning_rate": float("nan")}, "learning_rate must be"),
         ({"learning_rate": "fast"}, "learning_rate must be a positive number or a schedule; got 'fast'"),
         ({"optimiser": "sgd"}, "optimiser must be one of gd, momentum, adam, muon, lbfgs; got 'sgd'"),
-        ({"num_steps": 0}, "num_steps must be at least 1; got 0"),
-        ({"num_steps": (1, 2, 0)}, "num_steps must be at least 1; got (1, 2, 0)"),
+        ({"steps": 0}, "steps must be an integer of at least 1, or one per grade; got 0"),
+        ({"steps": (1, 2, 0)}, "steps must be an integer of at least 1, or one per grade; got (1, 2, 0)"),
+        ({"steps": ()}, "steps must be an integer of at least 1, or one per grade; got ()"),
         ({"learning_rate": (0.1, 0.1, -1.0)}, "learning_rate must be a positive number or a schedule; got -1.0"),
-        ({"learning_rate": [0.1, 0.1]}, "learning_rate must be a tuple where it is one per grade; got the list [0.1"),
-        ({"num_steps": (1, 2)}, "one per grade (3)"),
-        ({"num_steps": 1e2}, "num_steps must be one integer or one per grade (3); got 100.0"),
-        ({"num_steps": (1, 2, 3.5)}, "num_steps must be one integer or one per grade (3); got (1, 2, 3.5)"),
+        ({"learning_rate": [0.1, 0.1]}, "learning_rate must be one value, or one per grade (3); got 2"),
+        ({"learning_rate": [[0.1, 0.1, 0.1]]}, "learning_rate must be a positive number or a schedule; got [["),
+        ({"steps": (1, 2)}, "one per grade (3)"),
+        ({"steps": 1e2}, "steps must be an integer of at least 1, or one per grade; got 100.0"),
+        ({"steps": (1, 2, 3.5)}, "steps must be an integer of at least 1, or one per grade; got (1, 2, 3.5)"),
         ({"structure": ()}, "at least one grade"),
         ({"structure": SMALL[0]}, "structure must be a sequence of networks"),
         ({"structure": (SMALL[0], (16, 8, 1))}, "structure must be a sequence of networks"),
         ({"structure": (SMALL[0], Network((16, 8, 2)))}, "equally many outputs; got [1, 2]"),
         ({"structure": (SMALL[0], Network((8, 8, 1)))}, "grade 2 must read the 16 features of the one before; got 8"),
-        ({"learning_rate": (0.1, 0.1)}, "learning_rate must be one or one per grade (3); got 2"),
+        ({"learning_rate": (0.1, 0.1)}, "learning_rate must be one value, or one per grade (3); got 2"),
         ({"batch_size": 0}, "batch_size must be an integer of at least 1, or None for all rows; got 0"),
         ({"structure": (SMALL[0], MultiScaleNetwork(Network((16, 8, 1)))), "standardise_features": True}, "plain"),
         ({"observers": [Steps(), Steps()]}, "observers with a period must have different names; got steps, steps"),
@@ -285,7 +304,7 @@ class Work:
         ({"x": X[:, 0]}, "inputs must have shape (rows, 1)"),
         ({"x": X * np.nan}, "inputs must be finite"),
         ({"y": np.full((len(Y), 1), 1e39)}, "targets must be finite in float32; got NaN, infinity or a number above"),
-        ({"decay": -1.0}, "decay must be a finite number of at least 0; got -1.0"),
+        ({"weight_decay": -1.0}, "weight_decay must be a finite number of at least 0; got -1.0"),
         ({"validation": (X,)}, "validation must be (inputs, targets) or (inputs, targets, weights); got 1 members"),
         ({"validation": (X, Y, None, 3)}, "validation must be (inputs, targets) or (inputs, targets, weights); got 4"),
         ({"while_better": True}, "while_better must be False without validation"),
@@ -297,7 +316,7 @@ class Work:
         ({"record_every": 2.5}, "record_every must be an integer of at least 1; got 2.5"),
         ({"keep": "first"}, "keep must be 'last' or 'best'"),
         ({"time_limit": 0}, "time_limit must be"),
-        ({"model": MultiGrade(fit(SMALL[1:2], x=np.zeros((2, 16)), y=np.zeros((2, 1))).model.grades)}, "first grades"),
+        ({"start": fit(SMALL[1:2], x=np.zeros((2, 16)), y=np.zeros((2, 1)))}, "first grades of structure"),
     ],
 )  # fmt: skip
 def test_a_wrong_argument_is_named_before_any_work(options, message):

@@ -14,7 +14,7 @@ from multigrade.restore import strengths, target, variational
 from multigrade.restore.metrics import psnr
 from multigrade.restore.operators import BlockAverage, GaussianBlur, Identity, Mask
 from multigrade.restore.restoration import pixel_coordinates
-from multigrade.training.grades import train_grades
+from multigrade.training import Plan, train_grades
 
 CAMERA = load(":camera").pixels[64:192:2, 160:288:2]  # 64 x 64
 SHAPE = (7, 6)
@@ -118,7 +118,7 @@ def _task(**fields):
 
 def _fit(task):
     structure = structures.graded(2, [(16,), (12,)], 1, bias_std=0.3)
-    return train_grades(structure, task, num_steps=40, optimiser="adam", learning_rate=0.01, record_every=20)
+    return train_grades(structure, task, Plan(40, "adam", learning_rate=0.01, record_every=20))
 
 
 @pytest.mark.slow

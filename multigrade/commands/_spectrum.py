@@ -12,7 +12,7 @@ from ..networks import MultiScaleNetwork, Network
 from ..structures import graded
 from ..synthetic import PAPER_RATES, setting
 from ..tables import read_table, split_target
-from ..training import RunRecord, fit_grades
+from ..training import Plan, RunRecord, fit_grades
 from ..training.observers import Observer
 
 METHODS = ("sgdl", "mgdl", "msdl")
@@ -62,8 +62,8 @@ def run_spectrum(
     problem = load_problem(source, target=target, stride=stride)
     rate = PAPER_RATES.get((source, method.upper()), OTHER_RATE) if learning_rate is None else learning_rate
     fit = fit_grades(
-        structure_for(problem, method), problem.inputs, problem.targets, num_steps=epochs, optimiser="gd",
-        learning_rate=rate, record_every=math.gcd(every, 100), observers=(spectrum, *observers), seed=seed,
+        structure_for(problem, method), problem.inputs, problem.targets,
+        Plan(epochs, "gd", rate, record_every=math.gcd(every, 100), observers=(spectrum, *observers), seed=seed),
     )  # fmt: skip
     return fit.records
 

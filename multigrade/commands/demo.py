@@ -31,7 +31,7 @@ def demo(
     from .. import structures
     from ..progress import ProgressObserver
     from ..synthetic import PAPER_RATES, setting
-    from ..training import fit_grades
+    from ..training import Plan, fit_grades
 
     data = setting(1)
     fits = {}
@@ -40,8 +40,9 @@ def demo(
         structure, rate = structures.PAPER[name], PAPER_RATES["1", method]
         with ProgressObserver(len(structure), name) as progress:
             fits[name] = fit_grades(
-                structure, data.x_train, data.y_train, num_steps=epochs, optimiser="gd", learning_rate=rate,
-                validation=(data.x_validation, data.y_validation), seed=seed, observers=() if quiet else (progress,),
+                structure, data.x_train, data.y_train,
+                Plan(epochs, "gd", rate, seed=seed, observers=() if quiet else (progress,)),
+                validation=(data.x_validation, data.y_validation),
             )  # fmt: skip
     _print(fits, data)
     _draw(fits, data, output)

@@ -4,7 +4,7 @@
 at the spectrum and may name a reason to stop. ``SafeRate`` keeps the rate of gradient descent below 2 / lambda_max.
 
     observer = SpectrumObserver(every=10_000, rules=(edge_of_stability(-0.95),))
-    fit_grades(structures.MGDL_1, x, y, num_steps=100_000, optimiser="gd", learning_rate=0.06, observers=[observer])
+    fit_grades(structures.MGDL_1, x, y, Plan(100_000, "gd", learning_rate=0.06, observers=[observer]))
 """
 
 import dataclasses

@@ -25,7 +25,7 @@ from .. import structures
 from ..files import read_arrays, write_arrays
 from ..model import MultiGrade, model_from_arrays, model_to_arrays
 from ..networks import ACTIVATIONS
-from ..training import OPTIMISERS, Never, NoImprovement, fit_grades, warmup_cosine
+from ..training import OPTIMISERS, Fit, Never, NoImprovement, Plan, Regression, fit_grades, warmup_cosine
 from ..training.optimisers import default_rate
 from ..training.record import Outcome, RunRecord, records_from_arrays, records_to_arrays
 
@@ -172,22 +172,22 @@ class GradedRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
                 structure,
                 x,
                 targets,
+                plan=Plan(
+                    int(self.max_iter),
+                    self.solver,
+                    warmup_cosine(rate, self.max_iter) if scheduled else rate,
+                    None if full_batch else 1024 if self.batch_size == "auto" else self.batch_size,
+                    record_every,
+                    stopping=NoImprovement(patience, self.tol) if self.early_stopping else Never(),
+                    keep="best" if self.early_stopping else "last",
+                    while_better=self.early_stopping,
+                    observers=(*progress, *steering, *observers),
+                    seed=self._seed,
+                ),
+                regression=Regression(self.alpha, getattr(self, "residual_scaling", False)),
                 sample_weight=weights,
                 validation=self._network_rows(held_out, is_padded=True) if held_out else None,
-                num_steps=int(self.max_iter),
-                optimiser=self.solver,
-                learning_rate=warmup_cosine(rate, self.max_iter) if scheduled else rate,
-                batch_size=None if full_batch else 1024 if self.batch_size == "auto" else self.batch_size,
-                decay=self.alpha,
-                residual_scaling=getattr(self, "residual_scaling", False),
-                record_every=record_every,
-                stopping=NoImprovement(patience, self.tol) if self.early_stopping else Never(),
-                keep="best" if self.early_stopping else "last",
-                while_better=self.early_stopping,
-                observers=(*progress, *steering, *observers),
-                seed=self._seed,
-                model=model,
-                records=records,
+                start=Fit(model, records),
                 checkpoint=checkpoint,
             )
         self.model_, self.records_, self.certificates_ = fit.model, fit.records, certificates

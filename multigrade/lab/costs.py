@@ -12,7 +12,7 @@ import numpy as np
 from .. import structures
 from ..networks import AnyNetwork, MultiScaleNetwork
 from ..restore.recipes import FAST_SIDE, FAST_STEPS
-from ..training import fit_grades
+from ..training import Plan, fit_grades
 from .images import ENTRIES, WALNUT_SIZE
 from .job import Job
 
@@ -42,7 +42,7 @@ def _timed(structure: structures.Structure, num_rows: int, num_steps: int) -> tu
     """Seconds of a step, and seconds spent before the first."""
     x = np.random.default_rng(0).uniform(size=(num_rows, structure[0].widths[0]))
     first, second = (
-        fit_grades(structure, x, np.sin(9 * x[:, :1]), num_steps=num_steps, record_every=num_steps).records[0].seconds
+        fit_grades(structure, x, np.sin(9 * x[:, :1]), Plan(num_steps, record_every=num_steps)).records[0].seconds
         for _ in range(2)
     )
     return second / num_steps, max(first - second, 0.0)

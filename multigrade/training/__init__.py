@@ -1,26 +1,37 @@
 """Training: one compiled loop, and the grades that use it."""
 
-from .grades import Fit
-from .loop import Run, minimise
+from .checkpoint import Checkpointing, fingerprint
+from .grades import Fit, train_grades
+from .loop import Run, Saving, minimise
 from .observers import Observation, Observer, Snapshot
 from .optimisers import OPTIMISERS, warmup_cosine
+from .plan import Plan
+from .problem import GradeProblem, Task
 from .record import Outcome, RunRecord
-from .regression import fit_grades
+from .regression import Regression, fit_grades
 from .stopping import Never, NoImprovement, Plateau
 
 __all__ = [
     "OPTIMISERS",
+    "Checkpointing",
     "Fit",
+    "GradeProblem",
     "Never",
     "NoImprovement",
     "Observation",
     "Observer",
     "Outcome",
+    "Plan",
     "Plateau",
+    "Regression",
     "Run",
     "RunRecord",
+    "Saving",
     "Snapshot",
+    "Task",
+    "fingerprint",
     "fit_grades",
     "minimise",
+    "train_grades",
     "warmup_cosine",
 ]

@@ -7,6 +7,7 @@ then does a resumed fit end with the same bits as an uninterrupted one.
 import dataclasses
 import hashlib
 import json
+import os
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -14,9 +15,10 @@ from types import CodeType, MethodType
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
-from ..files import read_arrays, write_arrays
+from ..files import check_place, read_arrays, write_arrays
 from ..model import MultiGrade, grades_from_arrays, grades_to_arrays
 from ..networks import AnyNetwork
 from ..version import __version__
@@ -33,12 +35,48 @@ class Saved(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True)
+class Checkpointing:
+    """Where a fit keeps what it has done, and how often it writes it.
+
+    Parameters
+    ----------
+    path : the file to resume from, if it is there, and to write to; it stays when the fit is done
+    every : seconds between two writes
+    identity : what the fit depends on beside its structure, its plan and its start, such as a ``fingerprint`` of data
+        A checkpoint with another identity is refused. ``fit_grades`` adds its data and its ``Regression``.
+    """
+
+    path: str | os.PathLike
+    every: float = 30.0
+    identity: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+    def belonging_to(self, identity: Mapping[str, Any]) -> "Checkpointing":
+        """The same, which depends on these values, too."""
+        return dataclasses.replace(self, identity={**self.identity, **identity})
+
+
+def as_checkpointing(checkpoint: "str | os.PathLike | Checkpointing | None") -> Checkpointing | None:
+    """A path as a ``Checkpointing`` with defaults."""
+    if checkpoint is None or isinstance(checkpoint, Checkpointing):
+        return checkpoint
+    return Checkpointing(checkpoint)
+
+
+@dataclasses.dataclass(frozen=True)
 class Checkpoint:
-    """Where a fit saves itself, for which settings, and how often (seconds)."""
+    """The file of a ``Checkpointing``, with all that it belongs to as text."""
 
     path: Path
     settings: Mapping
     every: float = 30.0
+
+    @classmethod
+    def of(cls, checkpointing: Checkpointing, identity: Mapping[str, Any]) -> "Checkpoint":
+        """ValueError if the file cannot be written."""
+        path = Path(checkpointing.path)
+        check_place(path)
+        everything = {**identity, **checkpointing.identity, "precision": str(jnp.result_type(float))}
+        return cls(path, {name: describe(value) for name, value in everything.items()}, checkpointing.every)
 
     def save(self, model: MultiGrade, records: tuple[RunRecord, ...], auxiliary, running: Arrays | None) -> None:
         """``auxiliary`` is what the last finished grade hands to the next: an array, or () for nothing."""

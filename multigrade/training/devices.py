@@ -59,7 +59,7 @@ def spread_over(devices: int | Sequence[Any], num_rows: int) -> Spread:
     return Spread(Mesh(np.array(devices), (AXIS,)), num_rows)
 
 
-def beside(data, state):
+def placed_like(data, state):
     """The state on all devices over which the data is shared out; as it is where the data is on one.
 
     What a compiled step returns is there too: a state that starts elsewhere would have the program compiled twice.

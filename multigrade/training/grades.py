@@ -8,26 +8,24 @@ Features and residuals are computed once per grade and kept. SGDL is the case of
 """
 
 import dataclasses
+import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import pairwise
-from numbers import Integral
-from pathlib import Path
-from typing import Any, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from ..files import check_place
-from ..model import Grade, MultiGrade
+from ..model import Grade, MultiGrade, grades_to_arrays
 from ..networks import AnyNetwork, Layer
 from ..structures import Structure
-from .checkpoint import Checkpoint, describe
-from .loop import Run, minimise
-from .optimisers import check_rate
+from .checkpoint import Checkpoint, Checkpointing, as_checkpointing, fingerprint
+from .loop import Run, Saving, minimise
+from .plan import Plan
+from .problem import GradeProblem, Task
 from .record import Outcome, RunRecord
 
 
@@ -38,41 +36,13 @@ class Fit:
     ``is_cut_short``: the time limit left no time for a further grade.
     """
 
-    model: MultiGrade
-    records: tuple[RunRecord, ...]
+    model: MultiGrade = MultiGrade()  # noqa: RUF009
+    records: tuple[RunRecord, ...] = ()
     is_cut_short: bool = False
 
     @property
     def outcome(self) -> Outcome:
         return self.records[-1].outcome if self.records else Outcome.FINISHED  # there was nothing to do
-
-
-class Task(Protocol):
-    """What grades are fitted to: least squares in ``regression``, restoration in ``multigrade.restore``."""
-
-    def problem(self, network: AnyNetwork, index: int) -> "GradeProblem": ...
-    def after(self, grade: Grade, auxiliary) -> "Task": ...
-
-
-class GradeProblem(NamedTuple):
-    """What ``minimise`` needs for one grade, and the scale epsilon_l of its output.
-
-    ``loss_unit`` turns recorded losses into the units of the whole problem. ``validation_objective`` is what judges
-    the validation data, if it is not the objective. ``sampler``, if there is one, draws what a step sees. ``start`` and
-    ``finish`` are applied to the initial and to the trained parameters.
-    """
-
-    objective: Any
-    data: Any
-    scale: Array
-    loss_unit: Array | float = 1.0
-    auxiliary: Any = None
-    validation: Any = None
-    validation_objective: Any = None
-    metrics: Mapping[str, Callable] | None = None
-    sampler: Any = None
-    start: Callable = lambda params: params
-    finish: Callable = lambda params: params
 
 
 def standardised(features: Array, *others: Array, num_rows: int | None = None) -> tuple[list[Array], Callable]:
@@ -110,36 +80,39 @@ def zero_output(params):
 def train_grades(
     structure: Structure,
     task: Task,
+    plan: Plan,
     *,
-    num_steps: int | Sequence[int],
-    seed: int = 0,
-    seed_per_grade: bool = True,
-    time_limit: float | None = None,
-    model: MultiGrade = MultiGrade(),  # noqa: B008
-    records: Sequence[RunRecord] = (),
-    checkpoint: Checkpoint | None = None,
-    learning_rate=None,
+    start: Fit = Fit(),
+    checkpoint: str | os.PathLike | Checkpointing | None = None,
     enough: Callable[[Sequence[Task]], bool] = lambda tasks: False,
-    while_better: bool = False,
-    **options,
 ) -> Fit:
-    """Fit the grades of ``structure`` to ``task`` in turn; ``options`` go to ``minimise``.
+    """Fit the grades of ``structure`` to ``task`` in turn.
 
-    ``learning_rate`` is one for all grades, or a tuple of one for each. ``enough`` is asked after every grade, given
-    what the first, the first two, ... grades leave over: True makes this one the last. With ``while_better`` the first
-    grade whose lowest validation loss is not below that of the grade before is left out, with its record, and none
-    follows.
+    Parameters
+    ----------
+    structure : the networks of the grades
+    task : what they are fitted to; after ``start``, what ``start.model`` leaves over
+    plan : how to descend, for all grades or with one value per grade
+    start : a fit whose grades are kept as they are; they must be the first ones of ``structure``
+    checkpoint : a file to resume from and to write to; a ``Checkpointing`` says what data the fit belongs to
+    enough : asked after every grade, given what the first, the first two, ... grades leave over; True makes this grade
+        the last
 
-    ``task`` must be what ``model`` leaves over. Without ``seed_per_grade`` all grades draw the same numbers, as in the
-    paper's image runs. A grade that diverges or meets the time limit is the last one. One that the time limit cuts off
-    while its loss is above what the grades before it left over is left out, with its record. The checkpoint has what
-    was cut off, and a further call continues it.
+    Returns
+    -------
+    Fit
+        A grade that diverges or meets the time limit is the last one. A grade that the time limit cuts off while its
+        loss is above what the grades before it left over is left out, with its record; the checkpoint has what was cut
+        off, and a further call continues it. With ``plan.while_better`` the first grade whose lowest validation loss
+        is not below that of the grade before is left out, with its record, and none follows.
     """
     started = time.perf_counter()
-    steps = checked_plan(structure, num_steps, learning_rate, model, time_limit)
-    records, running, auxiliary = tuple(records), None, ()
+    check_structure(structure, start.model)
+    plan.check_grades(len(structure))
+    file = _checkpoint_file(checkpoint, structure, plan, start)
+    model, records, running, auxiliary = start.model, tuple(start.records), None, ()
     tasks = []
-    if checkpoint is not None and (saved := checkpoint.load(structure)):
+    if file is not None and (saved := file.load(structure)):
         for grade in saved.model.grades[len(model.grades) :]:
             task = task.after(grade, saved.auxiliary)
             tasks.append(task)
@@ -148,51 +121,51 @@ def train_grades(
     for index in range(len(model.grades), len(structure)):
         if is_cut_off or (records and records[-1].outcome is Outcome.DIVERGED):
             break
-        if (tasks and enough(tasks)) or (while_better and _is_no_better(records)):
+        if (tasks and enough(tasks)) or (plan.while_better and _is_no_better(records)):
             break
-        time_left = None if time_limit is None else time_limit - (time.perf_counter() - started)
+        time_left = None if plan.time_limit is None else plan.time_limit - (time.perf_counter() - started)
         if model.grades and time_left is not None and time_left <= 0:
             is_cut_short = True
             break
-        network = structure[index]
-        key = jax.random.key(seed)
-        init_key, batch_key = jax.random.split(jax.random.fold_in(key, index if seed_per_grade else 0))
-        problem = task.problem(network, index)
-        sampler = {} if problem.sampler is None else {"sampler": problem.sampler}
-        run = minimise(
-            problem.objective,
-            problem.start(network.init(init_key)),
-            problem.data,
-            auxiliary=problem.auxiliary,
-            validation=problem.validation,
-            validation_objective=problem.validation_objective,
-            metrics=problem.metrics,
-            num_steps=steps[index],
-            time_limit=time_left and max(time_left, 1e-3),
-            resume=running,
-            save=checkpoint and partial(checkpoint.save, model, records, auxiliary),
-            save_every=checkpoint.every if checkpoint else 0.0,
-            learning_rate=learning_rate[index] if isinstance(learning_rate, tuple) else learning_rate,
-            key=batch_key,
-            grade=index,
-            loss_unit=problem.loss_unit,
-            **sampler,
-            **options,
-        )
+        problem = task.problem(structure[index], index)
+        save = file and Saving(partial(file.save, model, records, auxiliary), file.every, running)
+        run = _train_grade(structure[index], problem, plan, index, time_left, save)
         is_cut_off = run.record.outcome is Outcome.TIME_LIMIT
         if is_cut_off and model.grades and _is_worse_than_nothing(problem, run):
             is_cut_short = True
             break
-        grade = Grade(network, problem.finish(run.params), problem.scale)
+        grade = Grade(structure[index], problem.finish(run.params), jnp.asarray(problem.scale))
         model, records = model.add(grade), (*records, run.record)
         auxiliary, running = run.auxiliary, None
         task = task.after(grade, auxiliary)
         tasks.append(task)
-        if checkpoint is not None and not is_cut_off:
-            checkpoint.save(model, records, auxiliary, None)
-    if while_better and _is_no_better(records):
+        if file is not None and not is_cut_off:
+            file.save(model, records, auxiliary, None)
+    if plan.while_better and _is_no_better(records):
         model, records = MultiGrade(model.grades[:-1]), records[:-1]
     return Fit(model, records, is_cut_short)
+
+
+def _train_grade(network: AnyNetwork, problem: GradeProblem, plan: Plan, index: int, time_left, saving) -> Run:
+    """One grade from its random start; ``time_left`` seconds of the whole fit."""
+    time_limit = time_left and max(time_left, 1e-3)
+    init_key, batch_key = jax.random.split(
+        jax.random.fold_in(jax.random.key(plan.seed), index if plan.seed_per_grade else 0)
+    )
+    own = dataclasses.replace(plan.of_grade(index), time_limit=time_limit)
+    start = problem.start(network.init(init_key))
+    return minimise(problem, start, own, key=batch_key, grade=index, saving=saving)
+
+
+def _checkpoint_file(checkpoint, structure: Structure, plan: Plan, start: Fit) -> Checkpoint | None:
+    """The checkpoint's file, which belongs to the structure, the plan, the start, and what the caller names."""
+    checkpointing = as_checkpointing(checkpoint)
+    if checkpointing is None:
+        return None
+    grades = [len(start.model.grades), fingerprint(*grades_to_arrays(start.model.grades).values())]
+    return Checkpoint.of(
+        checkpointing, {"structure": structure, "start": grades, **plan.identity(num_grades=len(structure))}
+    )
 
 
 def _is_no_better(records: Sequence[RunRecord]) -> bool:
@@ -212,8 +185,8 @@ def _is_worse_than_nothing(problem: GradeProblem, run: Run) -> bool:
     return bool(loss > left_over)
 
 
-def checked_plan(structure, num_steps, learning_rate, model: MultiGrade, time_limit) -> tuple[int, ...]:
-    """The number of steps of each grade; ValueError if these arguments do not make a plan."""
+def check_structure(structure: Structure, start: MultiGrade = MultiGrade()) -> None:  # noqa: B008
+    """ValueError unless each network reads the features of the one before and ``start`` has the first ones."""
     if not isinstance(structure, Sequence) or not all(isinstance(network, AnyNetwork) for network in structure):
         raise ValueError(f"structure must be a sequence of networks; got {structure!r}")
     if not structure:
@@ -225,39 +198,6 @@ def checked_plan(structure, num_steps, learning_rate, model: MultiGrade, time_li
         inputs, features = network.widths[0], getattr(before, "num_features", network.widths[0])
         if inputs != features:
             raise ValueError(f"grade {number} must read the {features} features of the one before; got {inputs} inputs")
-    steps = (num_steps,) * len(structure) if np.ndim(num_steps) == 0 else tuple(num_steps)
-    if len(steps) != len(structure) or not all(isinstance(count, Integral) for count in steps):
-        raise ValueError(f"num_steps must be one integer or one per grade ({len(structure)}); got {num_steps!r}")
-    if min(steps) < 1:
-        raise ValueError(f"num_steps must be at least 1; got {num_steps!r}")
-    if isinstance(learning_rate, list):
-        raise ValueError(f"learning_rate must be a tuple where it is one per grade; got the list {learning_rate!r}")
-    rates = learning_rate if isinstance(learning_rate, tuple) else (learning_rate,) * len(structure)
-    if len(rates) != len(structure):
-        raise ValueError(f"learning_rate must be one or one per grade ({len(structure)}); got {len(rates)}")
-    for rate in rates:
-        check_rate(rate)
-    if tuple(grade.network for grade in model.grades) != tuple(structure[: len(model.grades)]):
-        widths = [grade.network.widths for grade in model.grades]
-        raise ValueError(f"the grades of model must be the first grades of structure; got grades of widths {widths}")
-    if time_limit is not None and not time_limit > 0:
-        raise ValueError(f"time_limit must be a positive number of seconds; got {time_limit!r}")
-    return tuple(int(count) for count in steps)
-
-
-# ---- least squares ---------------------------------------------------------------------------------------------
-
-
-def make_checkpoint(path, every: float, structure, steps, observers, settings: Mapping) -> Checkpoint | None:
-    """A checkpoint at ``path`` that belongs to these settings; None without a path."""
-    if path is None:
-        return None
-    check_place(Path(path))
-    recording = [(o.name, o.every, o) for o in observers if o.every is not None]  # a progress bar changes nothing
-    plan = {
-        "structure": structure,
-        "num_steps": steps,
-        "observers": recording,
-        "precision": str(jnp.result_type(float)),
-    }
-    return Checkpoint(Path(path), {name: describe(value) for name, value in {**plan, **settings}.items()}, every)
+    if tuple(grade.network for grade in start.grades) != tuple(structure[: len(start.grades)]):
+        widths = [grade.network.widths for grade in start.grades]
+        raise ValueError(f"the grades of start must be the first grades of structure; got grades of widths {widths}")

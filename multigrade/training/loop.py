@@ -7,23 +7,21 @@ the machine, what is computed does not: a record is taken every ``record_every``
 
 import dataclasses
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
-from numbers import Integral
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 from jax import Array
 
-from ..sampling import FullBatch
-from .devices import beside
-from .observers import Observation, Observer, Snapshot
+from .devices import placed_like
+from .observers import Observation, Snapshot
 from .optimisers import make_optimiser, make_rate, rate_at
+from .plan import Plan
+from .problem import GradeProblem
 from .record import Outcome, RunRecord
-from .stopping import Never
 
 CHUNK_SECONDS = 0.25
 MAX_ROWS = 256  # records per chunk, at most
@@ -53,7 +51,7 @@ class State(NamedTuple):
     stopped: Array
 
 
-class Problem(NamedTuple):
+class Program(NamedTuple):
     """All that does not: the arguments of the compiled program."""
 
     objective: Any
@@ -69,6 +67,17 @@ class Problem(NamedTuple):
     key: Array
 
 
+class Saving(NamedTuple):
+    """How a run survives: ``save`` is given all of it as arrays every so many seconds and at the time limit.
+
+    Given back as ``resume``, with all else equal, they continue it to the bit.
+    """
+
+    save: Callable[[dict[str, np.ndarray]], None]
+    every: float = 30.0
+    resume: Mapping[str, np.ndarray] | None = None
+
+
 @dataclasses.dataclass(frozen=True)
 class Run:
     """The result of ``minimise``."""
@@ -79,94 +88,88 @@ class Run:
 
 
 def minimise(
-    objective,
+    problem: GradeProblem,
     params,
-    data,
+    plan: Plan,
     *,
-    num_steps: int,
-    optimiser: str | optax.GradientTransformation = "adam",
-    learning_rate=None,
-    sampler=FullBatch(),  # noqa: B008
-    auxiliary=None,
-    validation=None,
-    validation_objective=None,
-    metrics: Mapping[str, Callable] | None = None,
-    record_every: int = 100,
-    stopping=Never(),  # noqa: B008
-    keep: str = "last",
-    observers: Sequence[Observer] = (),
-    time_limit: float | None = None,
-    resume: Mapping[str, np.ndarray] | None = None,
-    save: Callable[[dict[str, np.ndarray]], None] | None = None,
-    save_every: float = 30.0,
     key: Array | None = None,
     grade: int = 0,
-    loss_unit: Array | float = 1.0,
+    saving: Saving | None = None,
 ) -> Run:
-    """Minimise ``objective(params, auxiliary, data)`` over params.
+    """Minimise ``problem.objective(params, auxiliary, problem.data)`` over the parameters.
 
-    ``validation`` is data of the same form, judged by ``validation_objective`` (``objective`` if None), ``metrics``
-    maps names to functions of params (jax.tree_util.Partial to carry arrays). ``stopping`` watches the validation loss,
-    or the training loss where there is none. ``keep`` is "last", or "best" for the parameters with the lowest watched
-    loss. ``time_limit`` is in seconds from now. ``save`` is given the whole run as arrays every ``save_every`` seconds
-    and at the time limit; given back as ``resume``, with all else equal, they continue it to the bit. ``key`` draws
-    the batches; ``grade`` is what observers are told. ``loss_unit`` multiplies the losses of the record.
+    Parameters
+    ----------
+    problem : what is minimised, and what is measured on the way; its ``start``, ``finish`` and ``scale`` are the
+        business of ``train_grades``
+    params : the pytree of arrays to start from
+    plan : how to descend; its time limit counts from now
+    key : draws the batches; None takes ``plan.seed``
+    grade : what observers are told
+    saving : how the run survives being killed
+
+    Returns
+    -------
+    Run
+        Parameters, the auxiliary variable and the record.
+
+    Examples
+    --------
+    >>> import jax, jax.numpy as jnp
+    >>> from multigrade import GradeProblem, LeastSquares, Network, Plan, Rows, minimise
+    >>> network, x = Network((1, 8, 1)), jnp.linspace(0, 1, 32)[:, None]
+    >>> problem = GradeProblem(LeastSquares(network), Rows(x, x**2))
+    >>> run = minimise(problem, network.init(jax.random.key(0)), Plan(200, learning_rate=0.01))
+    >>> bool(run.record.train_loss[-1] < run.record.train_loss[0])
+    True
     """
-    _validate(num_steps, record_every, keep, observers, metrics or {})
-    transformation = make_optimiser(optimiser)
+    _check(problem, plan)
+    transformation = make_optimiser(plan.optimiser)
     params = jax.tree.map(jnp.asarray, params)
-    auxiliary = objective.init(params, data) if auxiliary is None else auxiliary
-    problem = Problem(
-        objective,
-        data,
-        validation,
-        validation_objective,
-        dict(sorted((metrics or {}).items())),  # as JAX orders them in the program
-        sampler,
-        stopping,
-        make_rate(learning_rate, optimiser),
-        jnp.int32(num_steps),
-        jnp.int32(record_every),
-        jax.random.key(0) if key is None else key,
-    )
+    auxiliary = problem.objective.init(params, problem.data) if problem.auxiliary is None else problem.auxiliary
     now = Moving(jnp.int32(0), params, transformation.init(params), auxiliary)
-    best = (jnp.asarray(jnp.inf), params) if keep == "best" else ()
-    state = State(now, now, best, stopping.init(), jnp.bool_(True), jnp.bool_(False))
+    best = (jnp.asarray(jnp.inf), params) if plan.keep == "best" else ()
+    state = State(now, now, best, plan.stopping.init(), jnp.bool_(True), jnp.bool_(False))
     # Copies, for the loop overwrites its buffers, of strong types: a second chunk must find the first one's program.
     state = jax.tree.map(lambda leaf: jnp.array(leaf, jnp.result_type(leaf)), state)
-    has_rate = learning_rate is not None or isinstance(optimiser, str)
-    host = _Host(problem, transformation, observers, grade, np.float32(loss_unit), has_rate)
-    if resume is not None:
-        state = host.from_arrays(resume, state)
-    return host.run(beside(data, state), time_limit=time_limit, save=save, save_every=save_every)
+    host = _Host(_program(problem, plan, key), transformation, plan, grade, np.float32(problem.loss_unit))
+    if saving is not None and saving.resume is not None:
+        state = host.from_arrays(saving.resume, state)
+    return host.run(placed_like(problem.data, state), time_limit=plan.time_limit, saving=saving)
 
 
-def _validate(num_steps, record_every, keep, observers, metrics) -> None:
-    for name, value in (("num_steps", num_steps), ("record_every", record_every)):
-        if not isinstance(value, Integral) or value < 1:
-            raise ValueError(f"{name} must be an integer of at least 1; got {value!r}")
-    if keep not in ("last", "best"):
-        raise ValueError(f"keep must be 'last' or 'best'; got {keep!r}")
-    for observer in observers:
-        if observer.every is not None and (observer.every < 1 or observer.every % record_every):
-            raise ValueError(
-                f"the period of observer {observer.name!r} must be a multiple of record_every = {record_every}; "
-                f"got {observer.every}"
-            )
-    names = [observer.name for observer in observers if observer.every is not None]
-    if len(set(names)) < len(names):
-        raise ValueError(f"observers with a period must have different names; got {', '.join(names)}")
-    if taken := {"step", *LOSSES} & set(metrics):
+def _program(problem: GradeProblem, plan: Plan, key: Array | None) -> Program:
+    return Program(
+        problem.objective,
+        problem.data,
+        problem.validation,
+        problem.validation_objective,
+        dict(sorted((problem.metrics or {}).items())),  # as JAX orders them in the program
+        plan.sampler if problem.sampler is None else problem.sampler,
+        plan.stopping,
+        make_rate(plan.learning_rate, plan.optimiser),
+        jnp.int32(plan.steps),
+        jnp.int32(plan.record_every),
+        jax.random.key(plan.seed) if key is None else key,
+    )
+
+
+def _check(problem: GradeProblem, plan: Plan) -> None:
+    plan.check_grades(1)
+    if taken := {"step", *LOSSES} & set(problem.metrics or {}):
         raise ValueError(f"metrics must not be called step, {' or '.join(LOSSES)}; got {', '.join(sorted(taken))}")
+    own = problem.sampler
+    if own is not None and plan.batch_size is not None and getattr(own, "size", None) != plan.batch_size:
+        raise ValueError(f"batch_size must be None for a problem with a sampler of its own; got {plan.batch_size!r}")
 
 
 # ---- the compiled side -----------------------------------------------------------------------------------------
 
 
-def _advance(transformation, problem: Problem, state: State, num_steps: Array):
+def _advance(transformation, program: Program, state: State, num_steps: Array):
     """``num_steps`` steps, with a record wherever one is due: state, (steps, rows) and how many records were taken."""
-    num_columns = 1 + (problem.validation is not None) + len(problem.metrics)
-    end = jnp.minimum(state.now.step + num_steps, problem.num_steps)
+    num_columns = 1 + (program.validation is not None) + len(program.metrics)
+    end = jnp.minimum(state.now.step + num_steps, program.num_steps)
 
     def going(carry):
         return carry[-1]
@@ -174,12 +177,12 @@ def _advance(transformation, problem: Problem, state: State, num_steps: Array):
     def segment(carry):
         state, (steps, rows), count, _ = carry
         step = state.now.step
-        due = (step % problem.record_every == 0) | (step == problem.num_steps)
+        due = (step % program.record_every == 0) | (step == program.num_steps)
         skip = jnp.zeros(num_columns, jnp.float32)
-        state, row = jax.lax.cond(due, partial(_record, problem), lambda state: (state, skip), state)
+        state, row = jax.lax.cond(due, partial(_record, program), lambda state: (state, skip), state)
         tables = steps.at[count].set(step), rows.at[count].set(row)  # without a record the next one overwrites it
         count += due & state.finite
-        state = _steps(transformation, problem, state, end)
+        state = _steps(transformation, program, state, end)
         return state, tables, count, (state.now.step < end) & state.finite & ~state.stopped
 
     tables = jnp.zeros(MAX_ROWS, jnp.int32), jnp.zeros((MAX_ROWS, num_columns), jnp.float32)
@@ -190,62 +193,62 @@ def _advance(transformation, problem: Problem, state: State, num_steps: Array):
 _advance = jax.jit(_advance, static_argnums=0, donate_argnums=2, compiler_options=COMPILER_OPTIONS)
 
 
-def _record(problem: Problem, state: State) -> tuple[State, Array]:
+def _record(program: Program, state: State) -> tuple[State, Array]:
     """Losses and metrics at the present parameters, and what the stopping rule makes of them."""
     params, auxiliary = state.now.params, state.now.auxiliary
-    train = problem.objective(params, auxiliary, problem.data)[0]
+    train = program.objective(params, auxiliary, program.data)[0]
     losses = [train]
-    if problem.validation is not None:
-        judge = problem.objective if problem.validation_objective is None else problem.validation_objective
-        losses.append(judge(params, auxiliary, problem.validation)[0])
+    if program.validation is not None:
+        judge = program.objective if program.validation_objective is None else program.validation_objective
+        losses.append(judge(params, auxiliary, program.validation)[0])
     watched = losses[-1]
     finite = state.finite & jnp.isfinite(train)
-    stopping, stopped = problem.stopping.update(state.stopping, watched.astype(jnp.float32))
+    stopping, stopped = program.stopping.update(state.stopping, watched.astype(jnp.float32))
     best = state.best
     if best:
         best = _select(finite & (watched < best[0]), (watched, params), best)
-    metrics = [metric(params) for metric in problem.metrics.values()]
+    metrics = [metric(params) for metric in program.metrics.values()]
     row = jnp.stack([jnp.asarray(value, jnp.float32) for value in (*losses, *metrics)])
     safe = _select(finite, state.now, state.safe)
     return State(state.now, safe, best, stopping, finite, stopped & finite), row
 
 
-def _steps(transformation, problem: Problem, state: State, end: Array) -> State:
+def _steps(transformation, program: Program, state: State, end: Array) -> State:
     """Steps up to the next record or ``end``; none once the run has stopped. Back at ``safe`` if the last loss was not
     finite."""
-    next_record = state.now.step - state.now.step % problem.record_every + problem.record_every
+    next_record = state.now.step - state.now.step % program.record_every + program.record_every
     until = jnp.minimum(next_record, end)
     until = jnp.where(state.finite & ~state.stopped, until, state.now.step)
     # Only the last loss is looked at: once it is not finite it stays so, and the loop has one thing less to do.
-    kind = jax.eval_shape(lambda now: _step(transformation, problem, now)[1], state.now)
+    kind = jax.eval_shape(lambda now: _step(transformation, program, now)[1], state.now)
     now, loss = jax.lax.while_loop(
         lambda carry: carry[0].step < until,
-        lambda carry: _step(transformation, problem, carry[0]),
+        lambda carry: _step(transformation, program, carry[0]),
         (state.now, jnp.zeros(kind.shape, kind.dtype)),
     )
     finite = state.finite & jnp.isfinite(loss)
     return state._replace(now=_select(finite, now, state.safe), finite=finite)
 
 
-def _step(transformation, problem: Problem, now: Moving) -> tuple[Moving, Array]:
+def _step(transformation, program: Program, now: Moving) -> tuple[Moving, Array]:
     """One optimiser step, Theta <- Theta + rate * update, the auxiliary variable moved first; and the loss before."""
-    batch = problem.sampler.draw(jax.random.fold_in(problem.key, now.step), problem.data)
-    (loss, auxiliary), gradient = problem.objective.value_and_grad(now.params, now.auxiliary, batch)
+    batch = program.sampler.draw(jax.random.fold_in(program.key, now.step), program.data)
+    (loss, auxiliary), gradient = program.objective.value_and_grad(now.params, now.auxiliary, batch)
     updates, optimiser = transformation.update(
         gradient,
         now.optimiser,
         now.params,
         value=loss,
         grad=gradient,
-        value_fn=lambda params: problem.objective(params, now.auxiliary, batch)[0],
+        value_fn=lambda params: program.objective(params, now.auxiliary, batch)[0],
     )
-    rate = rate_at(problem.rate, now.step)
+    rate = rate_at(program.rate, now.step)
     params = jax.tree.map(lambda p, u: p + jnp.asarray(rate, p.dtype) * u, now.params, updates)
     return Moving(now.step + 1, params, optimiser, auxiliary), loss
 
 
 @partial(jax.jit, static_argnums=0, compiler_options=COMPILER_OPTIONS)
-def _last_finite(transformation, problem: Problem, safe: Moving) -> Moving:
+def _last_finite(transformation, program: Program, safe: Moving) -> Moving:
     """From the last record on, step by step, to the last parameters whose loss was finite.
 
     A run looks at its losses but keeps earlier parameters only at records; this finds the rest after a divergence, and
@@ -254,11 +257,11 @@ def _last_finite(transformation, problem: Problem, safe: Moving) -> Moving:
 
     def going(carry):
         _, now, finite = carry
-        return finite & (now.step <= safe.step + problem.record_every)
+        return finite & (now.step <= safe.step + program.record_every)
 
     def step(carry):
         last, now, _ = carry
-        moved, loss = _step(transformation, problem, now)
+        moved, loss = _step(transformation, program, now)
         finite = jnp.isfinite(loss)
         return _select(finite, now, last), moved, finite
 
@@ -280,21 +283,20 @@ def _loss(objective, auxiliary, data, params):
 class _Host:
     """Drives the compiled program and keeps the books: rows, observations, the clock."""
 
-    def __init__(
-        self, problem: Problem, transformation, observers: Sequence[Observer], grade: int, loss_unit, has_rate
-    ):
-        self.problem, self.transformation, self.observers, self.grade = problem, transformation, observers, grade
+    def __init__(self, program: Program, transformation, plan: Plan, grade: int, loss_unit):
+        self.program, self.transformation, self.observers, self.grade = program, transformation, plan.observers, grade
         self.loss_unit = loss_unit
-        self.has_rate = has_rate  # a transformation of the caller's may hold one that is not seen
-        self.num_steps, self.record_every = int(problem.num_steps), int(problem.record_every)
-        self.names = [*LOSSES[: 1 + (problem.validation is not None)], *problem.metrics]
+        # A transformation of the caller's may hold a rate that is not seen.
+        self.has_rate = plan.learning_rate is not None or isinstance(plan.optimiser, str)
+        self.num_steps, self.record_every = int(program.num_steps), int(program.record_every)
+        self.names = [*LOSSES[: 1 + (program.validation is not None)], *program.metrics]
         self.steps = np.zeros(0, np.int32)
         self.rows = np.zeros((0, len(self.names)), np.float32)
         self.observed: dict[str, dict[str, np.ndarray]] = {}
         self.carries: dict[str, Mapping[str, np.ndarray]] = {}
         self.seconds = 0.0
 
-    def run(self, state: State, *, time_limit: float | None, save, save_every: float) -> Run:
+    def run(self, state: State, *, time_limit: float | None, saving: Saving | None) -> Run:
         before = self.seconds
         started = saved = time.perf_counter()
         num_steps = 1
@@ -304,7 +306,7 @@ class _Host:
                 return self._cut_off(state, Outcome.OBSERVER, reason)
             chunk_started = time.perf_counter()
             asked = min(num_steps, self._steps_until_due(step))
-            state, tables, count = _advance(self.transformation, self.problem, state, jnp.int32(asked))
+            state, tables, count = _advance(self.transformation, self.program, state, jnp.int32(asked))
             self._keep(*tables, int(count))
             now = time.perf_counter()
             self.seconds = before + now - started
@@ -312,12 +314,12 @@ class _Host:
             if not state.finite:
                 return self._diverged(state)
             if state.stopped:
-                return self._end(state, Outcome.PLATEAU, self.problem.stopping.sentence)
+                return self._end(state, Outcome.PLATEAU, self.program.stopping.sentence)
             if step == self.num_steps:  # the last record, which no step follows
                 return self._end(state, Outcome.FINISHED, f"all {step} steps were taken")
             is_over = time_limit is not None and now - started > time_limit
-            if save is not None and (is_over or now - saved >= save_every):
-                save(self.to_arrays(state))
+            if saving is not None and (is_over or now - saved >= saving.every):
+                saving.save(self.to_arrays(state))
                 saved = time.perf_counter()
             if is_over:
                 return self._cut_off(state, Outcome.TIME_LIMIT, f"{time_limit:g} seconds passed")
@@ -341,8 +343,8 @@ class _Host:
         return None
 
     def _snapshot(self, state: State, record: RunRecord) -> Snapshot:
-        loss = jax.tree_util.Partial(_loss, self.problem.objective, state.now.auxiliary, self.problem.data)
-        rate = float(rate_at(self.problem.rate, state.now.step)) if self.has_rate else np.nan
+        loss = jax.tree_util.Partial(_loss, self.program.objective, state.now.auxiliary, self.program.data)
+        rate = float(rate_at(self.program.rate, state.now.step)) if self.has_rate else np.nan
         return Snapshot(self.grade, record.num_steps, self.num_steps, state.now.params, loss, rate, record)
 
     def _note(self, name: str, step: int, seen: Observation) -> None:
@@ -354,7 +356,7 @@ class _Host:
             new = {key: np.asarray(value)[None] for key, value in row.items()}
             self.observed[name] = {k: np.concatenate([last[k], v]) for k, v in new.items()} if last else new
         if seen.learning_rate is not None:
-            self.problem = self.problem._replace(rate=jnp.asarray(float(seen.learning_rate)))
+            self.program = self.program._replace(rate=jnp.asarray(float(seen.learning_rate)))
 
     def _keep(self, steps: Array, rows: Array, count: int) -> None:
         self.steps = np.concatenate([self.steps, np.asarray(steps)[:count]])
@@ -362,13 +364,13 @@ class _Host:
 
     def _cut_off(self, state: State, outcome: Outcome, sentence: str) -> Run:
         """The end of a run between two records: the present parameters, which it may return, are recorded first."""
-        problem = self.problem._replace(num_steps=jnp.int32(int(state.now.step)))
-        state, tables, count = _advance(self.transformation, problem, state, jnp.int32(0))
+        program = self.program._replace(num_steps=jnp.int32(int(state.now.step)))
+        state, tables, count = _advance(self.transformation, program, state, jnp.int32(0))
         self._keep(*tables, int(count))
         return self._end(state, outcome, sentence) if state.finite else self._diverged(state)
 
     def _diverged(self, state: State) -> Run:
-        state = state._replace(now=_last_finite(self.transformation, self.problem, state.safe))
+        state = state._replace(now=_last_finite(self.transformation, self.program, state.safe))
         sentence = f"the loss was not finite after step {int(state.now.step)}; try a lower learning rate"
         if not len(self.steps):
             sentence = "the loss was not finite before the first step; scale inputs and targets"
@@ -392,8 +394,8 @@ class _Host:
         """The run as it stands, for ``from_arrays``."""
         arrays = {"steps": self.steps, "rows": self.rows, "seconds": np.float64(self.seconds)}
         arrays |= {f"state/{i}": np.asarray(leaf) for i, leaf in enumerate(jax.tree.leaves(state))}
-        if not callable(self.problem.rate):  # a schedule is there again; a number may come from an observer
-            arrays["rate"] = np.asarray(self.problem.rate)
+        if not callable(self.program.rate):  # a schedule is there again; a number may come from an observer
+            arrays["rate"] = np.asarray(self.program.rate)
         for kind, books in (("observed", self.observed), ("carry", self.carries)):
             arrays |= {f"{kind}/{name}/{key}": v for name, values in books.items() for key, v in values.items()}
         return arrays
@@ -407,7 +409,7 @@ class _Host:
                 books = self.observed if kind == "observed" else self.carries
                 books[name] = {**books.get(name, {}), key: array}
         if "rate" in arrays:
-            self.problem = self.problem._replace(rate=jnp.asarray(arrays["rate"]))
+            self.program = self.program._replace(rate=jnp.asarray(arrays["rate"]))
         leaves, treedef = jax.tree.flatten(state)
         return jax.tree.unflatten(treedef, [jnp.asarray(arrays[f"state/{i}"]) for i in range(len(leaves))])
 

@@ -1,10 +1,13 @@
-"""Grades by least squares: ``fit_grades``, on rows of inputs and targets."""
+"""Grades by least squares: ``fit_grades``, on rows of inputs and targets.
+
+``Regression`` says what every grade minimises and what it hands on to the next. To add an option, add a field there and
+read it in ``_RegressionTask.problem``: checkpoints then belong to it without further ado.
+"""
 
 import dataclasses
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
-from numbers import Integral
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
@@ -12,20 +15,51 @@ import numpy as np
 from jax import Array
 from jax.tree_util import Partial
 
-from ..model import Grade, MultiGrade, apply_grade, grades_to_arrays
+from ..model import Grade, apply_grade
 from ..networks import AnyNetwork, Network
 from ..objectives import LeastSquares, Rows
-from ..sampling import FullBatch, random_rows
+from ..sampling import RandomRows, random_rows
 from ..structures import Structure
-from .checkpoint import fingerprint
+from .checkpoint import Checkpointing, as_checkpointing, fingerprint
 from .devices import Spread, spread_over
-from .grades import Fit, GradeProblem, checked_plan, make_checkpoint, standardised, train_grades, zero_output
-from .observers import Observer
-from .record import RunRecord
-from .stopping import Never
+from .grades import Fit, check_structure, standardised, train_grades, zero_output
+from .plan import Plan
+from .problem import GradeProblem
 
 
-class _Left(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class Regression:
+    """What every grade minimises, and what it hands on to the next.
+
+    Parameters
+    ----------
+    weight_decay : half of it times the sum of squared weights is added to the loss of a grade
+        That loss is of the residual divided by epsilon_l. The validation loss has no such term.
+    residual_scaling : whether epsilon_l is the root mean square of the residual, so that the network learns
+        e_l / epsilon_l; otherwise epsilon_l = 1. Losses are recorded in the units of the targets all the same.
+    standardise_features : whether grades after the first see features of mean 0 and deviation 1, and start from output
+        0. Shift and scale are absorbed into their weights afterwards.
+    metrics : functions of (prediction of all grades so far, targets) on the training data, to be recorded by name
+    """
+
+    weight_decay: float = 0.0
+    residual_scaling: bool = False
+    standardise_features: bool = False
+    metrics: Mapping[str, Callable[[Array, Array], Array]] = dataclasses.field(default_factory=dict)
+
+    def check(self, structure: Structure) -> None:
+        if not (math.isfinite(self.weight_decay) and self.weight_decay >= 0):
+            raise ValueError(f"weight_decay must be a finite number of at least 0; got {self.weight_decay!r}")
+        if self.standardise_features and not all(isinstance(n, Network) and n.encoding is None for n in structure[1:]):
+            raise ValueError(f"standardise_features needs plain networks after the first grade; got {structure[1:]!r}")
+
+    def identity(self) -> dict[str, Any]:
+        """All fields; of the metrics their names, as they change no result."""
+        fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        return {**fields, "metrics": sorted(self.metrics)}
+
+
+class LeftOver(NamedTuple):
     """What the grades so far leave over on one data set: features, residual, and the sum of their predictions."""
 
     features: Array
@@ -33,27 +67,26 @@ class _Left(NamedTuple):
     prediction: Array
     weights: Array | None
 
-    def after(self, grade: Grade) -> "_Left":
+    def after(self, grade: Grade) -> "LeftOver":
         added, features = apply_grade(grade, self.features)
-        return _Left(features, self.residual - added, self.prediction + added, self.weights)
+        return LeftOver(features, self.residual - added, self.prediction + added, self.weights)
 
 
 @dataclasses.dataclass(frozen=True)
-class _Regression:
-    left: _Left
-    held_out: _Left | None
+class _RegressionTask:
+    regression: Regression
+    left: LeftOver
+    held_out: LeftOver | None
     targets: Array
     metrics: Mapping[str, Callable[[Array, Array], Array]]
-    decay: float
-    residual_scaling: bool
-    standardise_features: bool
+    sampler: RandomRows | None
     spread: Spread | None = None
 
     def problem(self, network: AnyNetwork, index: int) -> GradeProblem:
         left, held = self.left, self.held_out
-        scale = _root_mean_square(left) if self.residual_scaling and index else jnp.float32(1)
+        scale = _root_mean_square(left) if self.regression.residual_scaling and index else jnp.float32(1)
         hooks: dict[str, Callable] = {}
-        if self.standardise_features and index:
+        if self.regression.standardise_features and index:
             others = (held.features,) if held else ()
             num_rows = self.spread.num_rows if self.spread else None
             (features, *others), finish = standardised(left.features, *others, num_rows=num_rows)
@@ -63,10 +96,7 @@ class _Regression:
             name: Partial(_metric, Partial(metric), network, scale, left, self.targets)
             for name, metric in self.metrics.items()
         }
-        # Decay is for training; how well a model does is its error alone.
-        objective, error = LeastSquares(network, self.decay), LeastSquares(network)
-        if self.spread:
-            objective, error = self.spread.objective(objective), self.spread.objective(error)
+        objective, error = self._objectives(network)
         return GradeProblem(
             objective,
             Rows(left.features, left.residual / scale, left.weights),
@@ -75,10 +105,16 @@ class _Regression:
             validation=Rows(held.features, held.residual / scale, held.weights) if held else None,
             validation_objective=error,
             metrics=metrics,
+            sampler=self.sampler,
             **hooks,
         )
 
-    def after(self, grade: Grade, auxiliary=()) -> "_Regression":
+    def _objectives(self, network: AnyNetwork):
+        """What is minimised, and what judges: decay is for training; how well a model does is its error alone."""
+        both = LeastSquares(network, self.regression.weight_decay), LeastSquares(network)
+        return map(self.spread.objective, both) if self.spread else both
+
+    def after(self, grade: Grade, auxiliary=()) -> "_RegressionTask":
         held = self.held_out.after(grade) if self.held_out else None
         return dataclasses.replace(self, left=self.left.after(grade), held_out=held)
 
@@ -87,113 +123,78 @@ def fit_grades(
     structure: Structure,
     inputs,
     targets,
+    plan: Plan,
     *,
-    num_steps: int | Sequence[int],
-    optimiser="adam",
-    learning_rate=None,
-    batch_size: int | None = None,
+    regression: Regression = Regression(),
     sample_weight=None,
     validation: tuple | None = None,
-    decay: float = 0.0,
-    residual_scaling: bool = False,
-    standardise_features: bool = False,
-    record_every: int = 100,
-    metrics: Mapping[str, Callable[[Array, Array], Array]] | None = None,
-    stopping=Never(),  # noqa: B008
-    keep: str = "last",
-    while_better: bool = False,
-    observers: Sequence[Observer] = (),
-    time_limit: float | None = None,
-    seed: int = 0,
-    seed_per_grade: bool = True,
-    model: MultiGrade = MultiGrade(),  # noqa: B008
-    records: Sequence[RunRecord] = (),
-    checkpoint: str | os.PathLike | None = None,
-    checkpoint_every: float = 30.0,
+    start: Fit = Fit(),  # noqa: B008
+    checkpoint: str | os.PathLike | Checkpointing | None = None,
     devices: int | Sequence[Any] | None = None,
 ) -> Fit:
-    """Fit the grades of ``structure`` one after the other to targets (N, s) at inputs (N, d), by least squares.
+    """Fit the grades of ``structure`` one after the other to targets at inputs.
 
-    ``num_steps`` is per grade. The updates of ``optimiser`` are multiplied by ``learning_rate``: give an optax
-    transformation of unit rate, or one with its own rate and no ``learning_rate``. ``validation`` is (inputs, targets)
-    or (inputs, targets, weights); its loss is the error without ``decay``. With ``residual_scaling``, epsilon_l is the
-    root mean square of the residual and the network learns e_l / epsilon_l (losses are recorded in the units of the
-    targets all the same); otherwise epsilon_l = 1. ``decay`` is in the loss of the residual divided by epsilon_l. With
-    ``standardise_features`` the grades after the first see features of mean 0 and deviation 1 and start from zero
-    output; the shift and scale are absorbed into their weights afterwards. ``metrics`` are functions of (prediction of
-    all grades so far, targets) on the training data. A given ``model`` (with its ``records``) is continued: its grades
-    are kept as they are and must be the first ones of ``structure``. ``checkpoint`` is a file to resume from, if it is
-    there, and to write to every ``checkpoint_every`` seconds; it stays when the fit is done. ``devices`` is how many
-    devices of JAX to share the rows out over, or which; the result is that of one up to rounding.
+    Parameters
+    ----------
+    structure : the networks of the grades, as ``structures.graded`` makes them
+    inputs, targets : arrays of shapes (N, d) and (N, s)
+    plan : how to descend
+    regression : what every grade minimises, and what it hands on to the next
+    sample_weight : N weights of the rows
+    validation : (inputs, targets) or (inputs, targets, weights), whose error is recorded and watched
+    start : a fit to continue; its grades are kept as they are and must be the first ones of ``structure``
+    checkpoint : a file to resume from, if it is there, and to write to; it stays when the fit is done
+    devices : how many devices of JAX to share the rows out over, or which; the result is that of one up to rounding
 
-    A grade that diverges or meets the time limit is the last one, and with ``while_better`` the one before the first
-    that does not lower the validation loss is, as ``train_grades`` says.
+    Returns
+    -------
+    Fit
+        The model and the record of each grade. See ``train_grades`` for what ends a fit early.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from multigrade import Plan, fit_grades, structures
+    >>> x = np.linspace(0, 1, 64)[:, None]
+    >>> fit = fit_grades(structures.graded(1, [(16,), (16,)], 1), x, np.sin(9 * x), Plan(300, learning_rate=0.01))
+    >>> len(fit.model.grades), str(fit.outcome)
+    (2, 'finished')
     """
-    steps = checked_plan(structure, num_steps, learning_rate, model, time_limit)
-    observers = tuple(observers)
-    if not (math.isfinite(decay) and decay >= 0):
-        raise ValueError(f"decay must be a finite number of at least 0; got {decay!r}")
+    if not isinstance(plan, Plan):
+        raise TypeError(f"plan must be a Plan, such as Plan(500, learning_rate=0.01); got {plan!r}")
+    check_structure(structure, start.model)
+    regression.check(structure)
     if validation is not None and len(validation) not in (2, 3):
         raise ValueError(
             f"validation must be (inputs, targets) or (inputs, targets, weights); got {len(validation)} members"
         )
-    if while_better and validation is None:
+    if plan.while_better and validation is None:
         raise ValueError("while_better must be False without validation; got True")
-    if batch_size is not None and not (isinstance(batch_size, Integral) and batch_size >= 1):
-        raise ValueError(f"batch_size must be an integer of at least 1, or None for all rows; got {batch_size!r}")
-    if standardise_features and not all(isinstance(n, Network) and n.encoding is None for n in structure[1:]):
-        raise ValueError(f"standardise_features needs plain networks after the first grade; got {structure[1:]!r}")
     left = _checked_rows("inputs", "targets", structure, inputs, targets, sample_weight)
     names = ("validation inputs", "validation targets")
     held_out = _checked_rows(*names, structure, *(*validation, None)[:3]) if validation is not None else None
-    belongs = fingerprint(*left, *(held_out or ()))
-    num_rows = len(left.features)
-    sampler = FullBatch() if batch_size is None else random_rows(batch_size, num_rows, left.weights)
-    spread = None if devices is None else spread_over(devices, num_rows)
-    if spread is not None:
-        weights = jnp.ones(spread.num_rows) if left.weights is None else left.weights
-        left = spread.place(left._replace(weights=weights))
-    measures = {name: spread.metric(metric) if spread else metric for name, metric in (metrics or {}).items()}
-    switches = residual_scaling, standardise_features
-    task = _Regression(left, held_out, left.residual, measures, decay, *switches, spread)
-    settings = {
-        "data": belongs,
-        "devices": spread.mesh.size if spread else None,
-        "batch_size": batch_size,
-        "decay": decay,
-        "residual_scaling": residual_scaling,
-        "standardise_features": standardise_features,
-        "metrics": sorted(metrics or {}),
-        "initial grades": [len(model.grades), fingerprint(*grades_to_arrays(model.grades).values())],
-        "seed": (seed, seed_per_grade),
-    }
-    options = {
-        "optimiser": optimiser,
-        "learning_rate": learning_rate,
-        "record_every": record_every,
-        "stopping": stopping,
-        "keep": keep,
-    }
-    for grade in model.grades:
+    spread = None if devices is None else spread_over(devices, len(left.features))
+    identity = {"data": fingerprint(*left, *(held_out or ())), "devices": spread.mesh.size if spread else None}
+    task = _task(regression, left, held_out, plan.batch_size, spread)
+    for grade in start.model.grades:
         task = task.after(grade)
-    return train_grades(
-        structure,
-        task,
-        num_steps=steps,
-        seed=seed,
-        seed_per_grade=seed_per_grade,
-        time_limit=time_limit,
-        model=model,
-        records=records,
-        checkpoint=make_checkpoint(checkpoint, checkpoint_every, structure, steps, observers, {**settings, **options}),
-        sampler=sampler,
-        observers=observers,
-        while_better=while_better,
-        **options,
-    )
+    place = as_checkpointing(checkpoint)
+    place = place and place.belonging_to({**identity, **regression.identity()})
+    return train_grades(structure, task, plan, start=start, checkpoint=place)
 
 
-def _checked_rows(x_name: str, y_name: str, structure: Sequence[AnyNetwork], inputs, targets, weights) -> _Left:
+def _task(regression: Regression, left: LeftOver, held_out, batch_size: int | None, spread: Spread | None):
+    """The task of the first grade; over several devices, the rows are shared out and filled up."""
+    sampler = None if batch_size is None else random_rows(batch_size, len(left.features), left.weights)
+    if spread is None:
+        return _RegressionTask(regression, left, held_out, left.residual, regression.metrics, sampler)
+    weights = jnp.ones(spread.num_rows) if left.weights is None else left.weights
+    left = spread.place(left._replace(weights=weights))
+    metrics = {name: spread.metric(metric) for name, metric in regression.metrics.items()}
+    return _RegressionTask(regression, left, held_out, left.residual, metrics, sampler, spread)
+
+
+def _checked_rows(x_name: str, y_name: str, structure: Sequence[AnyNetwork], inputs, targets, weights) -> LeftOver:
     with np.errstate(over="ignore"):  # refused below
         x, y = jnp.asarray(inputs, jnp.float32), jnp.asarray(targets, jnp.float32)
     expected = structure[0].widths[0], structure[-1].widths[-1]
@@ -212,15 +213,15 @@ def _checked_rows(x_name: str, y_name: str, structure: Sequence[AnyNetwork], inp
                 f"sample_weight must hold {len(x)} finite numbers, none negative and not all zero; "
                 f"got shape {weights.shape}"
             )
-    return _Left(x, y, jnp.zeros_like(y), weights)
+    return LeftOver(x, y, jnp.zeros_like(y), weights)
 
 
-def _root_mean_square(left: _Left) -> Array:
+def _root_mean_square(left: LeftOver) -> Array:
     """epsilon = root (weighted) mean square of the residual; 1 where nothing is left over."""
     squares = jnp.mean(left.residual**2, axis=1)
     scale = jnp.sqrt(jnp.average(squares, weights=left.weights))
     return jnp.where(scale > 0, scale, 1).astype(jnp.float32)
 
 
-def _metric(metric, network, scale, left: _Left, targets, params):
+def _metric(metric, network, scale, left: LeftOver, targets, params):
     return metric(left.prediction + scale * network(params, left.features), targets)

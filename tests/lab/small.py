@@ -12,7 +12,7 @@ from multigrade.lab.executors import Experiment, run_jobs
 from multigrade.lab.job import Job, Result
 from multigrade.lab.store import Store
 from multigrade.synthetic import setting
-from multigrade.training import fit_grades
+from multigrade.training import Checkpointing, Plan, fit_grades
 
 STRUCTURE = structures.graded(1, [(8,), (8,)], 1)
 
@@ -33,8 +33,11 @@ def run(job: Job, *, images=None, checkpoint=None, observers=()) -> Result:
         os.kill(os.getpid(), 9)
     data, epochs = setting(1), settings["epochs"]
     fit = fit_grades(
-        STRUCTURE, data.x_train[::8], data.y_train[::8], num_steps=epochs, record_every=max(epochs // 40, 1),
-        batch_size=32, seed=settings["seed"], checkpoint=checkpoint, checkpoint_every=0.0, observers=observers,
+        STRUCTURE, data.x_train[::8], data.y_train[::8],
+        Plan(
+            epochs, record_every=max(epochs // 40, 1), batch_size=32, seed=settings["seed"], observers=observers
+        ),
+        checkpoint=checkpoint and Checkpointing(checkpoint, every=0.0),
     )  # fmt: skip
     time.sleep(settings.get("sleep", 0.0))
     curve = np.asarray(fit.model(data.x_test[::50]))

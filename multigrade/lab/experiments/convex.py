@@ -9,7 +9,7 @@ import numpy as np
 from ... import convex as programs
 from ...networks import Layer
 from ...synthetic import training_points
-from ...training import minimise
+from ...training import GradeProblem, Plan, minimise
 from ..job import Result
 from .context import Context
 
@@ -66,10 +66,11 @@ def _descend(x, y, width: int, settings, observers):
     weight, bias, outer = (0.5 * jax.random.normal(key, shape) for key, shape in zip(keys, shapes, strict=True))
     start = (Layer(weight, bias), Layer(outer / width**0.5, jnp.zeros(1)))
     points = jnp.asarray(x, jnp.float32), jnp.asarray(y, jnp.float32)
+    problem = GradeProblem(GradeObjective(settings["regularisation"]), points)
+    rate = settings["learning_rate"]
     return minimise(
-        GradeObjective(settings["regularisation"]), start, points, num_steps=settings["epochs"], optimiser="gd",
-        learning_rate=settings["learning_rate"], record_every=RECORD_EVERY, observers=observers,
-    )  # fmt: skip
+        problem, start, Plan(settings["epochs"], "gd", rate, record_every=RECORD_EVERY, observers=observers)
+    )
 
 
 def _objective(params, x, y, beta: float) -> float:

@@ -14,10 +14,7 @@ from ...restore.metrics import psnr
 from ...restore.operators import Identity
 from ...restore.restoration import RestorationTask, pixel_coordinates
 from ...synthetic import setting, training_points
-from ...training import Fit, Plateau, RunRecord, fit_grades
-from ...training.checkpoint import fingerprint
-from ...training.grades import make_checkpoint, train_grades
-from ...training.record import Outcome
+from ...training import Checkpointing, Fit, Outcome, Plan, Plateau, RunRecord, fingerprint, fit_grades, train_grades
 from ..images import eigenvalue_subset, shrunk
 from ..job import Result
 from .context import Context
@@ -46,12 +43,20 @@ def descent(context: Context) -> Result:
         # As in the image reconstruction runs, and the same seed in every grade.
         structure = structures.with_init(structure, weight_init="glorot", bias_std=0.01)
     fit = fit_grades(
-        structure, *data.train, validation=data.validation, num_steps=settings["epochs"], optimiser="gd",
-        learning_rate=settings["learning_rate"], record_every=settings["record_every"],
-        stopping=Plateau(WINDOW, settings["tolerance"]), observers=(*context.observers, *_spectrum(settings)),
-        seed=settings["seed"], seed_per_grade=not is_image_sweep, checkpoint=context.checkpoint,
+        structure, *data.train, _plan(
+            context, stopping=Plateau(WINDOW, settings["tolerance"]), seed_per_grade=not is_image_sweep
+        ),
+        validation=data.validation, checkpoint=context.checkpoint,
     )  # fmt: skip
     return _result(fit, data, settings)
+
+
+def _plan(context: Context, **options) -> Plan:
+    settings = context.settings
+    return Plan(
+        settings["epochs"], "gd", settings["learning_rate"], record_every=settings["record_every"],
+        seed=settings["seed"], observers=(*context.observers, *_spectrum(settings)), **options,
+    )  # fmt: skip
 
 
 def _spectrum(settings) -> tuple[SpectrumObserver, ...]:
@@ -134,15 +139,9 @@ def denoising_descent(context: Context) -> Result:
         settings["weight"], settings["beta"], ALPHA, reference=jnp.asarray(image[None], jnp.float32),
     )  # fmt: skip
     structure = structures.PAPER[settings["structure"]]
-    observers = (*context.observers, *_spectrum(settings))
-    training = {"optimiser": "gd", "learning_rate": settings["learning_rate"], "record_every": settings["record_every"]}
-    plan = (settings["epochs"],) * len(structure)
-    belongs = {**training, "data": fingerprint(observed), "seed": settings["seed"]}
-    belongs |= {"strengths": (settings["weight"], settings["beta"])}
-    fit = train_grades(
-        structure, task, num_steps=plan, seed=settings["seed"], observers=observers,
-        checkpoint=make_checkpoint(context.checkpoint, 30.0, structure, plan, observers, belongs), **training,
-    )  # fmt: skip
+    identity = {"data": fingerprint(observed), "strengths": (settings["weight"], settings["beta"])}
+    checkpoint = None if context.checkpoint is None else Checkpointing(context.checkpoint, identity=identity)
+    fit = train_grades(structure, task, _plan(context), checkpoint=checkpoint)
     return _denoised(fit, task, image, observed)
 
 

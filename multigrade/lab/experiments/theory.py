@@ -19,7 +19,7 @@ from ...curvature.stability import check_learning_rate, linearised_descent
 from ...networks import Network
 from ...structures import graded
 from ...synthetic import training_points
-from ...training import fit_grades
+from ...training import Plan, fit_grades
 from ..job import Result
 from .context import Context
 
@@ -44,7 +44,7 @@ def _problem(settings) -> tuple[Partial, Any]:
     network = Network((1, width, width, 1), "tanh", "glorot")
     if settings["theorem"] == 2:
         structure = graded(1, [(width,)] * 2, 1, activation="tanh", weight_init="glorot")
-        first = fit_grades(structure[:1], x, y, num_steps=settings["epochs"], optimiser="gd", seed=settings["seed"])
+        first = fit_grades(structure[:1], x, y, Plan(settings["epochs"], "gd", seed=settings["seed"]))
         x, y, network = first.model.features(x), y - first.model(x), structure[1]
     params = network.init(jax.random.fold_in(jax.random.key(settings["seed"]), 1))
     widened = (np.asarray(array, np.float64) for array in (x, y))

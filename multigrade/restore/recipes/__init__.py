@@ -18,11 +18,22 @@ import numpy as np
 from ... import structures
 from ...model import MultiGrade, staged_values
 from ...networks import Network
-from ...training import Fit, Plateau, fit_grades, warmup_cosine
-from ...training.checkpoint import describe, fingerprint
-from ...training.grades import make_checkpoint, train_grades
-from ...training.observers import Observation, Observer, Snapshot
-from ...training.record import Outcome
+from ...training import (
+    Checkpointing,
+    Fit,
+    Observation,
+    Observer,
+    Outcome,
+    Plan,
+    Plateau,
+    Regression,
+    Snapshot,
+    fingerprint,
+    fit_grades,
+    train_grades,
+    warmup_cosine,
+)
+from ...training.checkpoint import describe
 from ..copies import Blurred, consistent, lessons_in_deblurring
 from ..interpolation import between, lessons, neighbours
 from ..judges import Missed, least, surely_better
@@ -148,10 +159,13 @@ def by_rows(structure, channels, options: Options, rows, held_out) -> tuple[Fit,
     _, height, width = channels.shape
     inputs, values = pixel_coordinates(height, width), channels.reshape(len(channels), -1).T
     fit = fit_grades(
-        structure, inputs[rows], values[rows], num_steps=options.epochs or 10_000, optimiser="adam",
-        learning_rate=options.learning_rate or 1e-3, record_every=10, stopping=Plateau(20, 1e-4), seed=options.seed,
-        seed_per_grade=False, validation=(inputs[held_out], values[held_out]) if len(held_out) else None,
-        time_limit=options.time_limit, observers=options.observers, checkpoint=options.checkpoint,
+        structure, inputs[rows], values[rows],
+        Plan(
+            options.epochs or 10_000, "adam", options.learning_rate or 1e-3, record_every=10,
+            stopping=Plateau(20, 1e-4), seed=options.seed, seed_per_grade=False,
+            time_limit=options.time_limit, observers=options.observers,
+        ),
+        validation=(inputs[held_out], values[held_out]) if len(held_out) else None, checkpoint=options.checkpoint,
     )  # fmt: skip
     return fit, [stage.T.reshape(channels.shape) for stage in staged_values(fit.model, inputs)]
 
@@ -251,10 +265,12 @@ def by_smaller_copies(observed, operator, strengths, noise: float, options: Opti
     steps = options.epochs or int(np.clip(num_pixels / PIXELS_PER_STEP, 200, 1500))
     hidden = ((options.width or 128,) * (options.layers or BEST_LAYERS),) * (options.grades or 1)
     fit = fit_grades(
-        structures.graded(inputs.shape[1], hidden, 1, bias_std=0.2), inputs, targets, num_steps=steps, optimiser="muon",
-        learning_rate=warmup_cosine(options.learning_rate or BEST_RATE, steps), batch_size=min(2048, len(inputs)),
-        record_every=max(steps // 10, 1), residual_scaling=True, standardise_features=True, seed=options.seed,
-        observers=options.observers, time_limit=options.time_limit, checkpoint=options.checkpoint,
+        structures.graded(inputs.shape[1], hidden, 1, bias_std=0.2), inputs, targets,
+        Plan(
+            steps, "muon", warmup_cosine(options.learning_rate or BEST_RATE, steps), min(2048, len(inputs)),
+            max(steps // 10, 1), seed=options.seed, observers=options.observers, time_limit=options.time_limit,
+        ),
+        regression=Regression(residual_scaling=True, standardise_features=True), checkpoint=options.checkpoint,
     )  # fmt: skip
     learned = staged_values(fit.model, inputs)
     if fit.outcome is Outcome.TIME_LIMIT and np.mean((targets - SHARE * learned[-1]) ** 2) > np.mean(targets**2):
@@ -283,10 +299,13 @@ def by_interpolation(structure, channels, options: Options, rows, held_out) -> t
     fit = Fit(MultiGrade(), ())
     if time_left is None or time_left > 0:
         fit = fit_grades(
-            structures.graded(inputs.shape[1], hidden, 3, bias_std=0.2), inputs, targets, num_steps=steps,
-            optimiser="muon", learning_rate=warmup_cosine(options.learning_rate or 0.02, steps), batch_size=2048,
-            record_every=max(steps // 10, 1), residual_scaling=True, standardise_features=True, seed=options.seed,
-            observers=[_Later(observer, len(structure)) for observer in options.observers], time_limit=time_left,
+            structures.graded(inputs.shape[1], hidden, 3, bias_std=0.2), inputs, targets,
+            Plan(
+                steps, "muon", warmup_cosine(options.learning_rate or 0.02, steps), 2048, max(steps // 10, 1),
+                seed=options.seed, time_limit=time_left,
+                observers=[_Later(observer, len(structure)) for observer in options.observers],
+            ),
+            regression=Regression(residual_scaling=True, standardise_features=True),
         )  # fmt: skip
     inputs, bilinear = neighbours(known)
     corrections = [0, *staged_values(fit.model, inputs)]
@@ -329,14 +348,12 @@ class _Later:
 
 
 def _train(structure, task, steps: int, settings: dict, options: Options, training: dict, **more) -> Fit:
-    plan = (steps,) * len(structure)
-    settings = {**settings, "seed": options.seed, **training}
-    checkpoint = make_checkpoint(options.checkpoint, 30.0, structure, plan, options.observers, settings)
-    return train_grades(
-        structure, task, num_steps=plan, seed=options.seed, seed_per_grade=options.recipe != "paper",
-        time_limit=options.time_limit, observers=options.observers, checkpoint=checkpoint, **training,
-        **more,
+    plan = Plan(
+        steps, seed=options.seed, seed_per_grade=options.recipe != "paper", time_limit=options.time_limit,
+        observers=options.observers, **training,
     )  # fmt: skip
+    checkpoint = None if options.checkpoint is None else Checkpointing(options.checkpoint, identity=settings)
+    return train_grades(structure, task, plan, checkpoint=checkpoint, **more)
 
 
 def _images(model: MultiGrade, task) -> list[np.ndarray]:

@@ -1,0 +1,50 @@
+"""What a grade is fitted to: ``GradeProblem`` is one grade's, ``Task`` makes one for each grade in turn."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, Protocol
+
+from jax import Array
+
+from ..model import Grade
+from ..networks import AnyNetwork
+
+
+class GradeProblem(NamedTuple):
+    """What ``minimise`` minimises, for one grade.
+
+    Parameters
+    ----------
+    objective : an objective, see ``multigrade.objectives``
+        ``objective(params, auxiliary, data)`` is (loss, next auxiliary); ``value_and_grad`` adds the gradient.
+    data : a pytree of arrays, which the objective and the sampler understand
+    scale : epsilon_l, which multiplies the grade's output
+    loss_unit : turns recorded losses into the units of the whole problem
+    auxiliary : the auxiliary variable to start from; None takes ``objective.init(params, data)``
+    validation : data of the same form, whose loss is recorded and watched
+    validation_objective : what judges the validation data, if it is not the objective
+    metrics : functions of the parameters to record, by name (``jax.tree_util.Partial`` carries arrays)
+    sampler : what draws the data that a step sees; None draws ``plan.batch_size`` rows, or takes all
+    start, finish : applied to the initial and to the trained parameters
+    """
+
+    objective: Any
+    data: Any
+    scale: Array | float = 1.0
+    loss_unit: Array | float = 1.0
+    auxiliary: Any = None
+    validation: Any = None
+    validation_objective: Any = None
+    metrics: Mapping[str, Callable] | None = None
+    sampler: Any = None
+    start: Callable = lambda params: params
+    finish: Callable = lambda params: params
+
+
+class Task(Protocol):
+    """What grades are fitted to: regression in ``training.regression``, restoration and others elsewhere.
+
+    ``problem`` is what the next grade minimises; ``after`` is the task that this grade leaves over.
+    """
+
+    def problem(self, network: AnyNetwork, index: int) -> GradeProblem: ...
+    def after(self, grade: Grade, auxiliary) -> "Task": ...
