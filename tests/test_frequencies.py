@@ -36,7 +36,9 @@ def test_metrics_are_the_relative_errors_of_the_sum_of_grades():
     x = np.linspace(0, 1, 64)[:, None]
     y = np.sin(2 * np.pi * x) + 0.3 * np.sin(14 * np.pi * x)
     metrics = frequency_metrics(x, y, bands=[0, 3, 10, 32])
-    fit = fit_grades(graded(1, [(8,), (8,)], 1), x, y, Plan(20, record_every=10), regression=Regression(metrics=metrics))
+    fit = fit_grades(
+        graded(1, [(8,), (8,)], 1), x, y, Plan(20, record_every=10), regression=Regression(metrics=metrics)
+    )
     expected = frequency_errors(x, np.asarray(fit.model(x)) - y, target=y, bands=[0, 3, 10, 32])
     names = [f"{METRIC}0 to 3", f"{METRIC}3 to 10", f"{METRIC}10 to 32"]
     seen = [fit.records[-1].columns[name][-1] for name in names]

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from multigrade import MultiGradeRegressor, fit_grades, structures
+from multigrade import MultiGradeRegressor, Plan, fit_grades, structures
 from multigrade.networks import Network
 from multigrade.objectives import LeastSquares, Rows
 from multigrade.sampling import random_rows
@@ -25,7 +25,7 @@ def test_the_expected_gradient_of_a_batch_is_the_gradient_of_all_rows(seed):
     rng = np.random.default_rng(seed)
     weights = np.exp(rng.normal(scale=3, size=50)) * (rng.random(50) > 0.3)
     network = Network((2, 4, 1))
-    objective, params = LeastSquares(network, decay=0.1), network.init(jax.random.key(seed))
+    objective, params = LeastSquares(network, weight_decay=0.1), network.init(jax.random.key(seed))
     data = Rows(
         *(jnp.asarray(rng.normal(size=(50, n)), jnp.float32) for n in (2, 1)), jnp.asarray(weights, jnp.float32)
     )
@@ -65,8 +65,8 @@ def test_a_constant_fitted_by_random_batches_is_the_weighted_mean(batch_size):
     x, y = np.zeros((8008, 1)), np.repeat([[1.0], [0.0]], [8, 8000], axis=0)
     weights = np.repeat([1000.0, 1.0], [8, 8000])
     structure = structures.graded(1, [(1,)], 1)
-    options = {"num_steps": 4000, "optimiser": "gd", "learning_rate": lambda step: 1 / (2 + step / 4)}
-    fit = fit_grades(structure, x, y, batch_size=batch_size, sample_weight=weights, **options)
+    plan = Plan(4000, "gd", learning_rate=lambda step: 1 / (2 + step / 4), batch_size=batch_size)
+    fit = fit_grades(structure, x, y, plan, sample_weight=weights)
     assert float(fit.model(x[:1])[0, 0]) == pytest.approx(0.5, abs=0.04)
 
 
