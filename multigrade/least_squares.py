@@ -30,7 +30,7 @@ class LinearFit:
 
     ``leave_one_out`` is the root mean square error over rows and outputs of fits that did not see the row, weighted as
     the rows are; NaN where it was not asked for. ``tried`` has that error for each of the ``ridges`` that were tried.
-    ``rank`` counts the singular values that are above rounding.
+    ``rank`` counts the singular values that are above rounding, and ``scales`` says which of the given ones were taken.
     """
 
     coefficients: np.ndarray  # C, (p, s)
@@ -40,9 +40,22 @@ class LinearFit:
     rank: int
     ridges: np.ndarray = dataclasses.field(default_factory=lambda: np.empty(0))
     tried: np.ndarray = dataclasses.field(default_factory=lambda: np.empty(0))
+    scales: int = 0
+    solver: "_Solver | None" = dataclasses.field(default=None, repr=False)
 
     def __call__(self, features: np.ndarray) -> np.ndarray:
         return np.asarray(features, np.float64) @ self.coefficients + self.intercept
+
+    def corrected(self, features: np.ndarray, residual: np.ndarray, weights=None) -> "LinearFit":
+        """This fit plus that of ``residual`` = y - (what is predicted) at the same rows: a step of refinement.
+
+        It takes away what rounding has left, at the price of two products (corrected semi-normal equations).
+        """
+        assert self.solver is not None
+        coefficients, intercept = self.solver.correction(features, residual, weights)
+        return dataclasses.replace(
+            self, coefficients=self.coefficients + coefficients, intercept=self.intercept + intercept
+        )
 
 
 def solve_least_squares(
@@ -52,10 +65,11 @@ def solve_least_squares(
     ridge: float | Sequence[float] | str = "auto",
     weights=None,
     intercept: bool = True,
+    scales=None,
     leave_one_out: bool = True,
     rows_per_block: int = ROWS_PER_BLOCK,
 ) -> LinearFit:
-    """The output layer that minimises sum_n w_n ||y_n - phi_n C - c||^2 + ridge ||C||^2.
+    """The output layer that minimises sum_n w_n ||y_n - phi_n C - c||^2 + ridge ||C / scales||^2.
 
     Parameters
     ----------
@@ -71,6 +85,9 @@ def solve_least_squares(
         Not negative. A weight of 2 is a row that stands there twice (but one that is left out takes both along).
     intercept : bool
         Without it c is 0.
+    scales : array (p,) or (k, p), optional
+        How large the coefficient of each feature is expected to be; 1 if not given. Of several the one with the
+        smallest leave-one-out error is taken.
     leave_one_out : bool
         Whether to compute the leave-one-out error of a single given ridge.
     rows_per_block : int
@@ -89,19 +106,29 @@ def solve_least_squares(
     [-1.0, 3.0, 2.0]
     """
     rows, y, w = _checked(features, targets, weights)
-    triangle = reduce_rows(rows, y, w, intercept=intercept, rows_per_block=rows_per_block)
     ridges = _ridges(ridge)
-    svd = _Decomposition.of(triangle, len(y))
-    absolute = svd.values[0] ** 2 * np.array([0.0, *RELATIVE_RIDGES]) if ridges is None else ridges
-    if len(absolute) == 1 and not leave_one_out:
-        tried = np.array([np.nan])
-    else:
-        tried = _leave_one_out(svd, triangle, rows, y, w, absolute, rows_per_block)
-    best = int(np.argmin(tried)) if len(absolute) > 1 else 0
-    coefficients = svd.solve(float(absolute[best]))
+    triangle = reduce_rows(rows, y, w, intercept=intercept, rows_per_block=rows_per_block)
+    choices = _scales(scales, triangle.factor.shape[1])
+    is_choice = len(choices) > 1 or ridges is None or len(ridges) > 1
+    fits = (
+        _solve(triangle, choice, rows, y, w, ridges, is_choice or leave_one_out, rows_per_block) for choice in choices
+    )
+    best, number = min(zip(fits, range(len(choices)), strict=True), key=lambda pair: pair[0].leave_one_out)
+    return dataclasses.replace(best, scales=number)
+
+
+def _solve(triangle: "Triangle", scales: np.ndarray, rows, y, w, ridges, leave_one_out: bool, rows_per_block: int):
+    svd = _Decomposition.of(triangle, scales, len(y))
+    ridges = svd.values[0] ** 2 * np.array([0.0, *RELATIVE_RIDGES]) if ridges is None else ridges
+    tried = np.full(len(ridges), np.nan)
+    if leave_one_out:
+        tried = _leave_one_out(svd, triangle, rows, y, w, ridges, rows_per_block)
+    best = int(np.argmin(tried)) if len(ridges) > 1 else 0
+    solver = _Solver(triangle, svd, float(ridges[best]))
+    coefficients = svd.solve(solver.ridge)
     return LinearFit(
-        coefficients, triangle.intercept(coefficients), float(absolute[best]), float(tried[best]), svd.rank,
-        absolute, tried,
+        coefficients, triangle.intercept(coefficients), solver.ridge, float(tried[best]), svd.rank, ridges, tried,
+        solver=solver,
     )  # fmt: skip
 
 
@@ -175,21 +202,21 @@ def reduce_rows(
 
 @dataclasses.dataclass(frozen=True)
 class _Decomposition:
-    """R = U S V', cut off where singular values are rounding errors."""
+    """R diag(scales) = U S V', cut off where singular values are rounding errors; ``right`` is diag(scales) V."""
 
     values: np.ndarray  # (r,), at least one
-    right: np.ndarray  # V, (p, r)
+    right: np.ndarray  # (p, r)
     rotated: np.ndarray  # U' Q' Y, (r, s)
 
     @staticmethod
-    def of(triangle: Triangle, num_rows: int) -> "_Decomposition":
-        left, values, right = scipy.linalg.svd(triangle.factor, full_matrices=False, check_finite=False)
-        relative = np.finfo(float).eps * max(num_rows, triangle.factor.shape[1])
-        kept = values > max(relative * np.max(values, initial=0.0), triangle.rounding)
+    def of(triangle: Triangle, scales: np.ndarray, num_rows: int) -> "_Decomposition":
+        left, values, right = _svd(triangle.factor * scales)
+        relative = np.finfo(float).eps * max(num_rows, len(scales))
+        kept = values > max(relative * np.max(values, initial=0.0), triangle.rounding * np.max(scales, initial=0.0))
         rotated = left.T @ triangle.rotated
         if not kept.any():  # no feature varies: the intercept is all there is
-            return _Decomposition(np.ones(1), np.zeros((triangle.factor.shape[1], 1)), np.zeros((1, rotated.shape[1])))
-        return _Decomposition(values[kept], right[kept].T, rotated[kept])
+            return _Decomposition(np.ones(1), np.zeros((len(scales), 1)), np.zeros((1, rotated.shape[1])))
+        return _Decomposition(values[kept], scales[:, None] * right[kept].T, rotated[kept])
 
     @property
     def rank(self) -> int:
@@ -197,6 +224,31 @@ class _Decomposition:
 
     def solve(self, ridge: float) -> np.ndarray:
         return self.right @ (self.rotated * (self.values / (self.values**2 + ridge))[:, None])
+
+
+@dataclasses.dataclass(frozen=True)
+class _Solver:
+    """What solves again for other targets: C = V (S^2 + ridge)^-1 V' Phi' W y, on centred features."""
+
+    triangle: Triangle
+    svd: _Decomposition
+    ridge: float
+
+    def correction(self, features, residual, weights) -> tuple[np.ndarray, np.ndarray]:
+        w = np.ones(len(residual)) if weights is None else np.asarray(weights, np.float64)
+        mean = (w @ residual) / w.sum() if self.triangle.has_intercept else np.zeros(residual.shape[1])
+        centred = w[:, None] * (residual - mean)
+        moments = self.svd.right.T @ (features.T @ centred - np.outer(self.triangle.feature_means, centred.sum(axis=0)))
+        coefficients = self.svd.right @ (moments / (self.svd.values**2 + self.ridge)[:, None])
+        return coefficients, mean - self.triangle.feature_means @ coefficients
+
+
+def _svd(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """U, S, V'. Divide and conquer now and then does not converge on matrices of low rank; the slower QR sweeps do."""
+    try:
+        return scipy.linalg.svd(matrix, full_matrices=False, check_finite=False)
+    except np.linalg.LinAlgError:
+        return scipy.linalg.svd(matrix, full_matrices=False, check_finite=False, lapack_driver="gesvd")
 
 
 def _leave_one_out(
@@ -233,6 +285,13 @@ def _ridges(ridge) -> np.ndarray | None:
     if ridges.ndim != 1 or not len(ridges) or not (np.isfinite(ridges) & (ridges >= 0)).all():
         raise ValueError(f"ridge must be finite and at least 0; got {ridge!r}")
     return ridges
+
+
+def _scales(scales, num_features: int) -> np.ndarray:
+    choices = np.ones((1, num_features)) if scales is None else np.atleast_2d(np.asarray(scales, np.float64))
+    if choices.ndim != 2 or choices.shape[1] != num_features or not (np.isfinite(choices) & (choices > 0)).all():
+        raise ValueError(f"scales must be positive numbers, one for each of {num_features} features; got {scales!r}")
+    return choices
 
 
 def _checked(features, targets, weights):

@@ -96,6 +96,26 @@ def test_no_digits_are_lost_to_a_gram_matrix():
     assert np.abs(fit(phi)[:, 0] - np.cos(3 * x)).max() < 1e-13
 
 
+def test_scales_equal_scaled_features_and_the_better_of_two_is_taken():
+    scales = np.linspace(0.5, 3, 7)
+    fit = solve_least_squares(PHI, Y, ridge=5.0, scales=scales)
+    scaled = solve_least_squares(PHI * scales, Y, ridge=5.0)
+    np.testing.assert_allclose(fit.coefficients, scaled.coefficients * scales[:, None], rtol=1e-9)
+    both = solve_least_squares(PHI, Y, scales=[np.ones(7), scales])
+    each = [solve_least_squares(PHI, Y, scales=choice).leave_one_out for choice in (np.ones(7), scales)]
+    assert both.leave_one_out == pytest.approx(min(each))
+    assert both.scales == int(np.argmin(each))
+
+
+@pytest.mark.parametrize("weights", [None, WEIGHTS])
+def test_a_correction_by_what_another_target_leaves_is_the_fit_of_that_target(weights):
+    fit = solve_least_squares(PHI, Y, ridge=0.7, weights=weights)
+    other = solve_least_squares(PHI, 3 * Y**2, ridge=0.7, weights=weights)
+    corrected = fit.corrected(PHI, 3 * Y**2 - Y, weights)  # both are linear in the targets
+    np.testing.assert_allclose(corrected.coefficients, other.coefficients, rtol=1e-8, atol=1e-12)
+    np.testing.assert_allclose(corrected.intercept, other.intercept, rtol=1e-8)
+
+
 def test_constant_features_leave_the_mean():
     fit = solve_least_squares(np.ones((4, 2)), [1.0, 2.0, 3.0, 6.0])
     np.testing.assert_allclose(fit(np.ones((1, 2))), [[3.0]])
