@@ -16,9 +16,10 @@ from jax import Array
 
 from .files import read_arrays, write_arrays
 from .networks import AnyNetwork, FourierFeatures, MultiScaleNetwork, Network
+from .sines import SineNetwork
 
 # What a file may hold, by name.
-KINDS: dict[str, Any] = {kind.__name__: kind for kind in (Network, MultiScaleNetwork, FourierFeatures)}
+KINDS: dict[str, Any] = {kind.__name__: kind for kind in (Network, MultiScaleNetwork, FourierFeatures, SineNetwork)}
 
 
 @jax.tree_util.register_dataclass
@@ -36,6 +37,21 @@ def apply_grade(grade: Grade, x: Array) -> tuple[Array, Array]:
     """(epsilon_l N_l(x_l), x_{l+1}): what a grade adds, and what the next grade reads. One forward pass."""
     features = grade.network.hidden(grade.params, x)
     return grade.scale * grade.network.output(grade.params, features), features
+
+
+def _is_double(grade: Grade) -> bool:
+    return any(leaf.dtype == np.float64 for leaf in jax.tree.leaves(grade.params))
+
+
+def _add_grade(grade: Grade, total, x) -> tuple[Any, Any]:
+    """The prediction with this grade, and its features. Grades in double precision are applied in double precision,
+    also where JAX computes in single; they then return NumPy arrays, which keep their digits outside."""
+    if not _is_double(grade) or jax.config.jax_enable_x64:  # pyright: ignore[reportAttributeAccessIssue]
+        added, features = apply_grade(grade, jnp.asarray(x))
+        return total + added, features
+    with jax.enable_x64(True):
+        added, features = apply_grade(grade, jnp.asarray(x, jnp.float64))
+        return np.asarray(total + added), np.asarray(features)
 
 
 @jax.tree_util.register_dataclass
@@ -60,18 +76,20 @@ class MultiGrade:
         """After each grade: the prediction so far, and the features that the next grade would read."""
         total = 0.0
         for grade in self.grades:
-            added, x = apply_grade(grade, x)
-            total = total + added
+            total, x = _add_grade(grade, total, x)
             yield total, x
 
     def staged(self, x: Array) -> Iterator[Array]:
         """The prediction after grade 1, 2, ..., L."""
-        for prediction, _ in self.stages(jnp.asarray(x)):
+        for prediction, _ in self.stages(self._as_input(x)):
             yield prediction
 
     def features(self, x: Array) -> Array:
         """x_{L+1}: the hidden features on which a further grade would be trained (x itself before any grade)."""
-        return [features for _, features in self.stages(jnp.asarray(x))][-1] if self.grades else jnp.asarray(x)
+        return [features for _, features in self.stages(self._as_input(x))][-1] if self.grades else jnp.asarray(x)
+
+    def _as_input(self, x) -> Any:
+        return x if any(map(_is_double, self.grades)) else jnp.asarray(x)  # which would round to single precision
 
     def __call__(self, x: Array) -> Array:
         if not self.grades:
@@ -143,6 +161,7 @@ def grades_from_arrays(arrays: dict[str, np.ndarray], networks: Sequence[AnyNetw
         leaves = [arrays.get(f"grade{index}/{i}") for i in range(len(shapes))]
         if any(leaf is None or leaf.shape != shape.shape for leaf, shape in zip(leaves, shapes, strict=True)):
             raise ValueError(f"the arrays of grade {index + 1} do not fit its network {network}")
-        params = jax.tree.unflatten(treedef, [jnp.asarray(leaf) for leaf in leaves])
+        kept = [leaf if leaf.dtype == np.float64 else jnp.asarray(leaf) for leaf in leaves]
+        params = jax.tree.unflatten(treedef, kept)
         grades.append(Grade(network, params, jnp.asarray(arrays[f"grade{index}/scale"])))
     return tuple(grades)
