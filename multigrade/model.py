@@ -161,7 +161,7 @@ def grades_from_arrays(arrays: dict[str, np.ndarray], networks: Sequence[AnyNetw
         leaves = [arrays.get(f"grade{index}/{i}") for i in range(len(shapes))]
         if any(leaf is None or leaf.shape != shape.shape for leaf, shape in zip(leaves, shapes, strict=True)):
             raise ValueError(f"the arrays of grade {index + 1} do not fit its network {network}")
-        kept = [leaf if leaf.dtype == np.float64 else jnp.asarray(leaf) for leaf in leaves]
+        kept = [leaf if leaf.dtype == np.float64 else jnp.asarray(leaf) for leaf in leaves if leaf is not None]
         params = jax.tree.unflatten(treedef, kept)
         grades.append(Grade(network, params, jnp.asarray(arrays[f"grade{index}/scale"])))
     return tuple(grades)

@@ -21,7 +21,7 @@ SPACING = np.pi  # of the lattice, on the unit box
 @jax.tree_util.register_static
 @dataclasses.dataclass(frozen=True)
 class SineNetwork:
-    """N(x) = H(x) C + c with H(x) = [x, sin(x_1 W + b)], where x_1, the first ``num_inputs`` of x, is the model's input.
+    """N(x) = H(x) C + c with H(x) = [x, sin(x_1 W + b)]; x_1, the first ``num_inputs`` of x, is the model's input.
 
     Its features hold those of the grades before it, so that its output layer corrects theirs as well.
     """

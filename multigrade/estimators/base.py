@@ -239,7 +239,8 @@ class GradedRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         check_is_fitted(self)
         X = validate_data(self, X, dtype=np.float64, reset=False)
         num_rows = len(X)
-        x = jnp.asarray(_pad_rows((X - self.x_mean_) / self.x_scale_), jnp.float32)
+        x = _pad_rows((X - self.x_mean_) / self.x_scale_)
+        x = x if getattr(self, "precision", "single") == "high" else jnp.asarray(x, jnp.float32)
         for stage in self.model_.staged(x):
             prediction = np.asarray(stage[:num_rows], np.float64) * self.y_scale_ + self.y_mean_
             yield prediction[:, 0] if self._y_is_flat else prediction

@@ -2,6 +2,7 @@
 
 from .checkpoint import Checkpointing, fingerprint
 from .grades import Fit, train_grades
+from .high_precision import fit_high_precision
 from .loop import Run, Saving, minimise
 from .observers import Observation, Observer, Snapshot
 from .optimisers import OPTIMISERS, warmup_cosine
@@ -31,6 +32,7 @@ __all__ = [
     "Task",
     "fingerprint",
     "fit_grades",
+    "fit_high_precision",
     "minimise",
     "train_grades",
     "warmup_cosine",

@@ -2,10 +2,10 @@
 
 Every grade looks at what is left over. In one and two dimensions the spectrum of the residual says up to which
 frequency the next grade's waves go; otherwise its waves are random, of a scale that the leave-one-out error chooses.
-The output layer is solved over the features of all grades so far, with the ridge by leave-one-out. A grade that does not
-lower the leave-one-out error is left out and is the last. Where the error stays far above rounding (noise, a kink, few
-points), the features are penalised by frequency as well, as smoothing splines and Gaussian processes do, if that lowers
-the leave-one-out error.
+The output layer is solved over the features of all grades so far, with the ridge by leave-one-out. A grade that does
+not lower the leave-one-out error is left out and is the last. Where the error stays far above rounding (noise, a kink,
+few points), the features are penalised by frequency as well, as smoothing splines and Gaussian processes do, if that
+lowers the leave-one-out error.
 """
 
 import dataclasses
