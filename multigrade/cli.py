@@ -66,8 +66,10 @@ def main() -> None:
     # On some machines XLA prints a screen of text for every program it finds in a cache, about preferences of the
     # compiler that it takes for instructions. What really fails is raised as well.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # neither ignored nor somebody else's
-        signal.signal(signal.SIGINT, _interrupt)
+    # A batch system that ends a job is answered as Ctrl-C is; signals that are ignored or somebody else's stay so.
+    for number, default in ((signal.SIGINT, signal.default_int_handler), (signal.SIGTERM, signal.SIG_DFL)):
+        if signal.getsignal(number) is default:
+            signal.signal(number, _interrupt)
     try:
         app()
     except (ValueError, TypeError, OSError, MemoryError, RuntimeError) as error:

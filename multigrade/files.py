@@ -7,7 +7,7 @@ import hashlib
 import json
 import math
 import os
-import tempfile
+import secrets
 from collections.abc import Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,16 +26,21 @@ def atomic_path(path: str | os.PathLike):
     """Yield a temporary path beside ``path`` that replaces it when the block succeeds and vanishes when it fails."""
     path = Path(path)
     check_place(path)
-    handle, name = tempfile.mkstemp(prefix=f".{path.stem}-", suffix=path.suffix, dir=path.parent)
-    os.close(handle)
+    temporary = _new_file_beside(path)
     try:
-        yield Path(name)
-        with open(name, "rb") as written:
+        yield temporary
+        with open(temporary, "rb") as written:
             os.fsync(written.fileno())
-        os.chmod(name, 0o666 & ~_umask())
-        os.replace(name, path)
+        os.replace(temporary, path)
     finally:
-        Path(name).unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
+
+
+def _new_file_beside(path: Path) -> Path:
+    """An empty file of a new name, with the permissions that the process gives to its files."""
+    new = path.with_name(f".{path.stem[:40]}-{secrets.token_hex(6)}{path.suffix}")
+    os.close(os.open(new, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+    return new
 
 
 def check_place(path: Path) -> None:
@@ -44,8 +49,21 @@ def check_place(path: Path) -> None:
         raise ValueError(f"{path} is a folder; give the name of a file")
     if not path.parent.is_dir():
         raise ValueError(f"the folder of {path} does not exist; create it first")
-    if not os.access(path.parent, os.W_OK) or (path.exists() and not os.access(path, os.W_OK)):
+    if path.exists() and not os.access(path, os.W_OK):
         raise ValueError(f"{path} cannot be written: you have no permission")
+    try:  # a folder may refuse files whatever its permissions say, as those of /proc do
+        _new_file_beside(path).unlink()
+    except PermissionError:
+        raise ValueError(f"{path} cannot be written: you have no permission") from None
+    except OSError as error:
+        raise ValueError(f"{path} cannot be written: {error.strerror}") from None
+
+
+def is_same_file(path: str | os.PathLike, other: str | os.PathLike) -> bool:
+    """Whether both name one file, also by links; they need not exist."""
+    if os.path.realpath(path) == os.path.realpath(other):
+        return True
+    return os.path.exists(path) and os.path.exists(other) and os.path.samefile(path, other)
 
 
 def check_output(path: Path, suffixes: tuple[str, ...]) -> None:
@@ -62,12 +80,6 @@ def finite(value):
     if isinstance(value, (list, tuple)):
         return [finite(inner) for inner in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 def write_arrays(path: str | os.PathLike, kind: str, arrays: Mapping[str, np.ndarray], description: Mapping) -> None:

@@ -43,6 +43,9 @@ def _read_csv(path: Path) -> Table:
     if not lines:
         raise ValueError(f"{path} is empty")
     header, rows = tuple(name.strip() for name in lines[0]), lines[1:]
+    for separator, name in ((";", "semicolons"), ("\t", "tabs")):
+        if len(header) == 1 and separator in header[0]:
+            raise ValueError(f"{path} separates its columns by {name}; write it with commas")
     if len(set(header)) < len(header):
         twice = next(name for name in header if header.count(name) > 1)
         raise ValueError(f"{path} has two columns named {twice!r}; names must differ")
@@ -63,7 +66,7 @@ def _read_npz(path: Path) -> Table:
     """Arrays X (rows, features) and, for fitting, y (rows,) or (rows, outputs); columns x0, x1, ..., y or y0, ..."""
     try:
         with np.load(path, allow_pickle=False) as file:
-            arrays = {name: np.asarray(file[name], np.float64) for name in file.files}
+            arrays = {name: _numbers(name, file[name]) for name in file.files}
     except Exception as error:  # numpy raises many kinds here
         raise ValueError(f"{path} is not an NPZ file of numbers ({error})") from None
     if "X" not in arrays or arrays["X"].ndim != 2:
@@ -79,6 +82,12 @@ def _read_npz(path: Path) -> Table:
         y_columns = ("y",) if arrays["y"].ndim == 1 else numbered("y", y.shape[1])
         parts.append(y)
     return Table((*columns, *y_columns), np.hstack(parts), y_columns)
+
+
+def _numbers(name: str, array: np.ndarray) -> np.ndarray:
+    if array.dtype.kind not in "biuf":
+        raise ValueError(f"{name} must hold real numbers; got {array.dtype}")
+    return array.astype(np.float64)
 
 
 def numbered(letter: str, num: int) -> tuple[str, ...]:

@@ -26,7 +26,7 @@ def run(*arguments, cwd, check=True):
 @pytest.fixture
 def attempt(monkeypatch, capsys):
     """What is refused, in this process: most of the time of a refusal is Python's start and its imports."""
-    handler = signal.getsignal(signal.SIGINT)
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
 
     def call(*arguments, cwd):
         monkeypatch.chdir(cwd)
@@ -36,7 +36,8 @@ def attempt(monkeypatch, capsys):
         return subprocess.CompletedProcess(arguments, exit.value.code, *capsys.readouterr())
 
     yield call
-    signal.signal(signal.SIGINT, handler)
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
 
 
 @pytest.fixture

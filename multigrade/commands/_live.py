@@ -33,3 +33,6 @@ def print_outcomes(records: Sequence[RunRecord]) -> None:
     for grade, record in enumerate(records, 1):
         if record.outcome is not Outcome.FINISHED:
             print(f"grade {grade}: {record.outcome}; {record.sentence}")
+        elif record.has_risen:
+            first, last = record.train_loss[[0, -1]]
+            print(f"grade {grade}: the loss rose from {first:.3g} to {last:.3g}; try a lower learning rate")

@@ -121,7 +121,7 @@ def _run(task: str, given: dict) -> None:
 
 def _check_files(given: dict, checkpoint: Path) -> None:
     """No file is written that is read, or written twice; figure and metrics have a place to go."""
-    from ..files import check_place
+    from ..files import check_place, is_same_file
 
     read = {"the input": given["picture"], "--reference": given.get("reference"), "--mask": given.get("mask")}
     taken = {name: Path(file) for name, file in read.items() if file is not None and not file.startswith(":")}
@@ -130,7 +130,7 @@ def _check_files(given: dict, checkpoint: Path) -> None:
         if path is None:
             continue
         for other, file in taken.items():
-            if path.resolve() == file.resolve() or (path.exists() and file.exists() and path.samefile(file)):
+            if is_same_file(path, file):
                 raise ValueError(f"{name} {path} is the same file as {other}; give it another name")
         taken[name] = path
         if name in beside:

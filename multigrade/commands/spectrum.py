@@ -32,11 +32,14 @@ def spectrum(
 
     Below -1 gradient descent oscillates; in (-1, 1) it descends steadily. See docs/spectrum.md.
     """
-    from ..files import atomic_path, check_output
+    from ..files import atomic_path, check_output, is_same_file
 
     record = record or output.with_suffix(".safetensors")
     check_output(output, (".png", ".svg", ".pdf"))
     check_output(record, (".safetensors",))
+    for written in (output, record):
+        if is_same_file(written, source):
+            raise ValueError(f"the output {written} is the input; choose another name")
     from ..curvature.figure import spectrum_figure
     from ..curvature.tracking import save_spectrum, summarise_spectrum
     from ._live import watching

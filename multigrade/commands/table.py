@@ -123,12 +123,13 @@ def predict(
     quiet: Quiet = False,
 ) -> None:
     """Predict: multigrade predict m.safetensors new.csv -o out.csv"""
-    from ..files import check_output
+    from ..files import check_output, is_same_file
     from ..tables import numbered, read_table, write_predictions
 
     check_output(output, (".csv", ".npz"))
-    if output.exists() and output.samefile(data):
-        raise ValueError(f"the output {output} is the input; choose another name")
+    for file in (data, model):
+        if is_same_file(output, file):
+            raise ValueError(f"the output {output} is the input {file}; choose another name")
     table = read_table(data)
     from ..estimators import load_estimator
 

@@ -54,10 +54,10 @@ def _summarise(grade: int, record: RunRecord, name: str) -> GradeSummary:
         int(np.count_nonzero(largest[:, 0] > 1 + 1e-6)),
         float(np.mean(smallest <= -1)),
         int(np.max(np.count_nonzero(smallest <= -1, axis=1))),
-        float(np.nanmin(smallest)),
-        float(np.nanmax(largest)),
+        float(np.fmin.reduce(smallest, axis=None)),  # NaN where nothing was found
+        float(np.fmax.reduce(largest, axis=None)),
         float(np.mean(np.diff(losses) > 1e-3 * losses[:-1])) if len(losses) > 1 else 0.0,
-        float(losses[-1]),
+        float(losses[-1]) if len(losses) else np.nan,
     )
 
 

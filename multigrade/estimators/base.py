@@ -12,6 +12,7 @@ import warnings
 from contextlib import ExitStack
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, _fit_context
@@ -148,8 +149,14 @@ class GradedRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
     def _standardise(self, X, targets, weights) -> None:
         """Means and scales of inputs and targets; 0 and 1 without ``standardize``, scale 1 for a constant column."""
         for name, columns in (("x", X), ("y", targets)):
-            mean = np.average(columns, axis=0, weights=weights)
-            scale = np.sqrt(np.average((columns - mean) ** 2, axis=0, weights=weights))
+            with np.errstate(over="ignore", invalid="ignore"):  # refused below
+                mean = np.average(columns, axis=0, weights=weights)
+                scale = np.sqrt(np.average((columns - mean) ** 2, axis=0, weights=weights))
+            if not np.isfinite(scale).all():
+                largest = np.abs(columns).max()
+                raise ValueError(
+                    f"{'X' if name == 'x' else name} must be at most about 1e150 in size; got {largest:.3g}"
+                )
             negligible = scale <= 1e-12 * np.maximum(np.abs(mean), np.finfo(float).tiny)
             scale = np.where(negligible, 1.0, scale)
             if not self.standardize:
@@ -239,10 +246,17 @@ class GradedRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         check_is_fitted(self)
         X = validate_data(self, X, dtype=np.float64, reset=False)
         num_rows = len(X)
-        x = _pad_rows((X - self.x_mean_) / self.x_scale_)
-        x = x if getattr(self, "precision", "single") == "high" else jnp.asarray(x, jnp.float32)
+        with np.errstate(over="ignore"):  # refused below
+            x = _pad_rows((X - self.x_mean_) / self.x_scale_)
+            x = x if getattr(self, "precision", "single") == "high" else jnp.asarray(x, jnp.float32)
+        if not bool(np.isfinite(x).all()):
+            raise ValueError(
+                "X must be finite in float32 when it is standardised; it is too far from the training rows"
+            )
         for stage in self.model_.staged(x):
             prediction = np.asarray(stage[:num_rows], np.float64) * self.y_scale_ + self.y_mean_
+            if not np.isfinite(prediction).all():
+                raise ValueError("the prediction is not finite in float32; X is too far from the training rows")
             yield prediction[:, 0] if self._y_is_flat else prediction
 
     @property
@@ -304,11 +318,21 @@ _SCALES = ("x_mean_", "x_scale_", "y_mean_", "y_scale_")
 def load_estimator(path: str | os.PathLike) -> GradedRegressor:
     """Read what an estimator's ``save`` wrote."""
     arrays, description, _ = read_arrays(path, "estimator")
+    try:
+        return _from_file(path, arrays, description)
+    except (KeyError, IndexError, AttributeError, TypeError) as error:
+        raise ValueError(f"{path} is damaged: it lacks a part of an estimator ({error!r})") from None
+
+
+def _from_file(path: str | os.PathLike, arrays: dict[str, np.ndarray], description: dict) -> "GradedRegressor":
     if description.get("class") not in _REGRESSORS:
         raise ValueError(f"{path} holds an unknown estimator {description.get('class')!r}")
     parameters = {name: _from_plain(value) for name, value in description["parameters"].items()}
     estimator = _REGRESSORS[description["class"]](**parameters)
     estimator.model_ = model_from_arrays(arrays, description["model"])
+    learned = [*jax.tree.leaves(estimator.model_), *(arrays[name] for name in _SCALES)]
+    if not all(np.isfinite(part).all() for part in learned):
+        raise ValueError(f"{path} is damaged: some of its weights are not finite numbers")
     for name in _SCALES:
         setattr(estimator, name, arrays[name])
     estimator.records_ = records_from_arrays(arrays, description["records"])

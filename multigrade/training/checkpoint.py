@@ -5,13 +5,15 @@ then does a resumed fit end with the same bits as an uninterrupted one.
 """
 
 import dataclasses
+import enum
 import hashlib
 import json
 import os
+import warnings
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from types import CodeType, MethodType
+from types import CodeType, MethodType, ModuleType
 from typing import Any, NamedTuple
 
 import jax
@@ -87,7 +89,10 @@ class Checkpoint:
         arrays |= {f"auxiliary/{i}": np.asarray(leaf) for i, leaf in enumerate(jax.tree.leaves(auxiliary))}
         networks = [describe(grade.network) for grade in model.grades]
         header = {"settings": self.settings, "jax": jax.__version__, "model": networks, "records": ends}
-        write_arrays(self.path, "checkpoint", arrays, header)
+        try:
+            write_arrays(self.path, "checkpoint", arrays, header)
+        except (OSError, ValueError) as error:  # hours of work do not end because the disk is full
+            warnings.warn(f"the checkpoint was not written, the run goes on without it: {error}", stacklevel=2)
 
     def load(self, structure: Sequence[AnyNetwork]) -> "Saved | None":
         """What was saved of this structure, or None if nothing was; ValueError if it is damaged or of another fit."""
@@ -131,8 +136,8 @@ def describe(value, within: tuple = ()) -> str:
     """A setting as text that is the same in another process: never an address.
 
     A function is described by its name, its code, its defaults, what it closes over (two schedules of one factory
-    differ in that alone), and the numbers, strings and arrays of its module that it names; a method and an object that
-    can be called also by the object's attributes. ``within`` are the values that this one is part of.
+    differ in that alone), and the numbers, strings and arrays of its module that it names; an object, also that of a
+    method, by its class and its attributes. ``within`` are the values that this one is part of.
     """
     if any(value is outer for outer in within):
         return "..."  # a function may close over itself
@@ -140,7 +145,9 @@ def describe(value, within: tuple = ()) -> str:
     def part(inner) -> str:
         return describe(inner, (*within, value))
 
-    if isinstance(value, type) or value is None or isinstance(value, (str, int, float, np.generic)):
+    if isinstance(value, enum.Enum):
+        return f"{type(value).__qualname__}.{value.name}"
+    if isinstance(value, type) or value is None or isinstance(value, (str, int, float, complex, bytes, np.generic)):
         return repr(value)
     if dataclasses.is_dataclass(value):
         fields = ", ".join(f"{f.name}={part(getattr(value, f.name))}" for f in dataclasses.fields(value))
@@ -148,10 +155,10 @@ def describe(value, within: tuple = ()) -> str:
     if isinstance(value, (np.ndarray, jax.Array)):
         return part(value.tolist()) if value.size == 1 else fingerprint(value)
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{key!r}: {part(inner)}" for key, inner in value.items()) + "}"
+        return "{" + ", ".join(f"{part(key)}: {part(inner)}" for key, inner in value.items()) + "}"
     if isinstance(value, (tuple, list)):
         return "(" + ", ".join(map(part, value)) + ")"
-    if isinstance(value, frozenset):
+    if isinstance(value, (set, frozenset)):
         return "{" + ", ".join(sorted(map(part, value))) + "}"
     if isinstance(value, partial):
         return f"{part(value.func)}{part(value.args)}{part(value.keywords)}"
@@ -182,9 +189,12 @@ def _names(value) -> list[str]:
 
 
 def _attributes(value) -> dict:
-    """Of the object whose method it is, or of a callable object; functions and modules have none that count."""
+    """Of an object, or of that whose method it is; classes, functions and modules have none that count."""
     if isinstance(value, MethodType):
         value = value.__self__
-    elif not callable(value) or hasattr(value, "__code__") or hasattr(value, "__wrapped__"):
+    elif isinstance(value, ModuleType) or hasattr(value, "__code__") or hasattr(value, "__wrapped__"):
         return {}
-    return {} if isinstance(value, type) else getattr(value, "__dict__", {})
+    if isinstance(value, type):
+        return {}
+    slots = [name for kind in type(value).__mro__ for name in np.atleast_1d(getattr(kind, "__slots__", ())).tolist()]
+    return {name: getattr(value, name) for name in slots if hasattr(value, name)} | getattr(value, "__dict__", {})

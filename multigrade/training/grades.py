@@ -45,19 +45,22 @@ class Fit:
         return self.records[-1].outcome if self.records else Outcome.FINISHED  # there was nothing to do
 
 
-def standardised(features: Array, *others: Array, num_rows: int | None = None) -> tuple[list[Array], Callable]:
-    """Features with mean 0 and deviation 1, ``others`` treated alike, and the ``finish`` that undoes it in a network.
-
-    Only the first ``num_rows`` count, if given.
+def standardised(features: Array, *others: Array, weights: Array | None = None) -> tuple[list[Array], Callable]:
+    """Features with mean 0 and deviation 1, by weight, ``others`` treated alike, and the ``finish`` that undoes it in a
+    network.
     """
-    mean, deviation = moments(features[:num_rows])
+    mean, deviation = moments(features, weights)
     return [(x - mean) / deviation for x in (features, *others)], absorb_moments(mean, deviation)
 
 
-def moments(features: Array) -> tuple[Array, Array]:
-    """Mean and deviation of each feature; 1 for the deviation of one that does not vary."""
-    deviation = jnp.std(features, axis=0)
-    return jnp.mean(features, axis=0), jnp.where(deviation > 1e-6, deviation, 1)
+def moments(features: Array, weights: Array | None = None) -> tuple[Array, Array]:
+    """(Weighted) mean and deviation of each feature; 1 for the deviation of one that does not vary."""
+    if weights is None:
+        mean, deviation = jnp.mean(features, axis=0), jnp.std(features, axis=0)
+    else:
+        mean = jnp.average(features, axis=0, weights=weights)
+        deviation = jnp.sqrt(jnp.average((features - mean) ** 2, axis=0, weights=weights))
+    return mean, jnp.where(deviation > 1e-6, deviation, 1)
 
 
 def absorb_moments(mean: Array, deviation: Array) -> Callable:

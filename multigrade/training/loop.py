@@ -21,7 +21,7 @@ from .observers import Observation, Snapshot
 from .optimisers import make_optimiser, make_rate, rate_at
 from .plan import Plan
 from .problem import GradeProblem
-from .record import Outcome, RunRecord
+from .record import Outcome, RunRecord, names_of, path_of
 
 CHUNK_SECONDS = 0.25
 MAX_ROWS = 256  # records per chunk, at most
@@ -214,15 +214,16 @@ def _record(program: Program, state: State) -> tuple[State, Array]:
 
 
 def _steps(transformation, program: Program, state: State, end: Array) -> State:
-    """Steps up to the next record or ``end``; none once the run has stopped. Back at ``safe`` if the last loss was not
-    finite."""
+    """Steps up to the next record or ``end``, or to the first loss that is not finite: then back at ``safe``. None once
+    the run has stopped."""
     next_record = state.now.step - state.now.step % program.record_every + program.record_every
     until = jnp.minimum(next_record, end)
     until = jnp.where(state.finite & ~state.stopped, until, state.now.step)
-    # Only the last loss is looked at: once it is not finite it stays so, and the loop has one thing less to do.
+    # Every loss is looked at: one that is not finite may be followed by one that is, and where a chunk ends must not
+    # decide which of them is seen.
     kind = jax.eval_shape(lambda now: _step(transformation, program, now)[1], state.now)
     now, loss = jax.lax.while_loop(
-        lambda carry: carry[0].step < until,
+        lambda carry: (carry[0].step < until) & jnp.isfinite(carry[1]),
         lambda carry: _step(transformation, program, carry[0]),
         (state.now, jnp.zeros(kind.shape, kind.dtype)),
     )
@@ -343,9 +344,10 @@ class _Host:
         return None
 
     def _snapshot(self, state: State, record: RunRecord) -> Snapshot:
-        loss = jax.tree_util.Partial(_loss, self.program.objective, state.now.auxiliary, self.program.data)
         rate = float(rate_at(self.program.rate, state.now.step)) if self.has_rate else np.nan
-        return Snapshot(self.grade, record.num_steps, self.num_steps, state.now.params, loss, rate, record)
+        params, auxiliary = jax.tree.map(jnp.copy, (state.now.params, state.now.auxiliary))  # the next chunk overwrites
+        loss = jax.tree_util.Partial(_loss, self.program.objective, auxiliary, self.program.data)
+        return Snapshot(self.grade, record.num_steps, self.num_steps, params, loss, rate, record)
 
     def _note(self, name: str, step: int, seen: Observation) -> None:
         if seen.carry is not None:
@@ -397,7 +399,7 @@ class _Host:
         if not callable(self.program.rate):  # a schedule is there again; a number may come from an observer
             arrays["rate"] = np.asarray(self.program.rate)
         for kind, books in (("observed", self.observed), ("carry", self.carries)):
-            arrays |= {f"{kind}/{name}/{key}": v for name, values in books.items() for key, v in values.items()}
+            arrays |= {f"{kind}/{path_of(name, key)}": v for name, part in books.items() for key, v in part.items()}
         return arrays
 
     def from_arrays(self, arrays: Mapping[str, np.ndarray], state: State) -> State:
@@ -405,7 +407,7 @@ class _Host:
         for path, array in arrays.items():
             kind, _, rest = path.partition("/")
             if kind in ("observed", "carry"):
-                name, _, key = rest.rpartition("/")
+                name, key = names_of(rest)
                 books = self.observed if kind == "observed" else self.carries
                 books[name] = {**books.get(name, {}), key: array}
         if "rate" in arrays:

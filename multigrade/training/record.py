@@ -53,11 +53,16 @@ class RunRecord:
     def validation_loss(self) -> np.ndarray | None:
         return self.columns.get("validation_loss")
 
+    @property
+    def has_risen(self) -> bool:
+        """Whether the last loss is above the first, as after steps that were too long."""
+        return len(self.train_loss) > 1 and bool(self.train_loss[-1] > self.train_loss[0])
+
     def to_arrays(self) -> tuple[dict[str, np.ndarray], dict]:
         """Arrays and a JSON description, for a file."""
         arrays = {f"column/{name}": column for name, column in self.columns.items()}
         for name, values in self.observations.items():
-            arrays |= {f"observation/{name}/{key}": value for key, value in values.items()}
+            arrays |= {f"observation/{path_of(name, key)}": value for key, value in values.items()}
         fields = ("outcome", "sentence", "num_steps", "seconds")
         return arrays, {field: getattr(self, field) for field in fields}
 
@@ -69,9 +74,21 @@ class RunRecord:
             if kind == "column":
                 columns[rest] = array
             elif kind == "observation":
-                name, _, key = rest.rpartition("/")
+                name, key = names_of(rest)
                 observations.setdefault(name, {})[key] = array
         return cls(columns, observations, **{**description, "outcome": Outcome(description["outcome"])})
+
+
+def path_of(name: str, key: str) -> str:
+    """``name/key``, with slashes of their own written as %2F."""
+    return "/".join(part.replace("%", "%25").replace("/", "%2F") for part in (name, key))
+
+
+def names_of(path: str) -> tuple[str, str]:
+    """Name and key of ``path_of``."""
+    name, _, key = path.rpartition("/")
+    name, key = (part.replace("%2F", "/").replace("%25", "%") for part in (name, key))
+    return name, key
 
 
 def records_to_arrays(records: Sequence[RunRecord]) -> tuple[dict[str, np.ndarray], list[dict]]:

@@ -88,8 +88,7 @@ class _RegressionTask:
         hooks: dict[str, Callable] = {}
         if self.regression.standardise_features and index:
             others = (held.features,) if held else ()
-            num_rows = self.spread.num_rows if self.spread else None
-            (features, *others), finish = standardised(left.features, *others, num_rows=num_rows)
+            (features, *others), finish = standardised(left.features, *others, weights=left.weights)
             left, hooks = left._replace(features=features), {"start": zero_output, "finish": finish}
             held = held and held._replace(features=others[0])
         metrics = {
