@@ -4,6 +4,7 @@ The live view is a bar for the whole fit and, beneath it, one line per grade: th
 the grade's own scale), its first and last value, and how the grade ended.
 """
 
+import dataclasses
 import sys
 import time
 from collections.abc import Mapping
@@ -17,6 +18,7 @@ from .training.record import Outcome, RunRecord
 LINE_SECONDS = 5.0
 VALUES_WIDTH = 24  # of "  0.735 → 4.05e-05"
 LEVELS = "▁▂▃▄▅▆▇█"
+LEFT_OUT = "left out"
 LAST_OUTCOMES = (Outcome.DIVERGED, Outcome.TIME_LIMIT)  # no grade follows
 
 
@@ -69,6 +71,16 @@ class ProgressObserver:
             self.shown = time.monotonic()
             self.console.print(self._line(snapshot), highlight=False, soft_wrap=True, markup=False)
         return None
+
+    def left_out(self, grade: int) -> None:
+        """The grade did not lower the validation loss, and the fit is at its end."""
+        sentence = "did not help on the rows held out, and was left out"
+        if self.view is not None:
+            self.records[grade] = dataclasses.replace(self.records[grade], sentence=LEFT_OUT)
+            self.view.update(1, 1, f"{grade} grades of {self.num_grades}")
+            self.view.stop()
+        else:
+            self.console.print(f"{self.title}: grade {grade + 1} {sentence}", highlight=False, soft_wrap=True)
 
     def _show(self, snapshot: Snapshot) -> None:
         total, ended = self.num_grades * snapshot.num_steps, bool(snapshot.record.sentence)
@@ -145,4 +157,5 @@ def _end(record: RunRecord) -> str:
     if not record.sentence:
         return ""
     how = "" if record.outcome is Outcome.FINISHED else f", {record.outcome}"
+    how = f", {LEFT_OUT}" if record.sentence == LEFT_OUT else how
     return f"{record.seconds:.1f} s{how}"

@@ -10,13 +10,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from multigrade import MultiGradeRegressor, NoImprovement, Observation, Outcome, load_estimator
+from multigrade import MultiGradeRegressor, NoImprovement, Observation, Outcome, Plan, load_estimator
 from multigrade.curvature.tracking import summarise_spectrum
 from multigrade.files import atomic_path, check_place, is_same_file, read_arrays, write_arrays
 from multigrade.tables import read_table
 from multigrade.training import minimise
 from multigrade.training.checkpoint import describe
 from multigrade.training.grades import moments
+from multigrade.training.problem import GradeProblem
 from multigrade.training.record import RunRecord
 
 from .small_fits import SMALL, X, Y, assert_same, fit
@@ -38,8 +39,8 @@ class NotANumberAtStepFive:
 
 @pytest.mark.parametrize("record_every", [3, 1000])
 def test_a_loss_that_is_not_finite_once_ends_the_run_wherever_records_and_chunks_fall(record_every):
-    options = {"num_steps": 20, "optimiser": "gd", "learning_rate": 0.1, "record_every": record_every}
-    run = minimise(NotANumberAtStepFive(), jnp.ones(2), jnp.zeros(1), **options)
+    plan = Plan(steps=20, optimiser="gd", learning_rate=0.1, record_every=record_every)
+    run = minimise(GradeProblem(NotANumberAtStepFive(), jnp.zeros(1)), jnp.ones(2), plan)
     assert (run.record.outcome, run.record.num_steps) == (Outcome.DIVERGED, 4)
 
 
@@ -77,7 +78,7 @@ def test_weights_count_when_features_are_standardised():
 
 def test_a_row_of_weight_0_changes_no_grade():
     x, y, weights = np.vstack([X, [[1e6]]]), np.vstack([Y, [[0.0]]]), np.r_[np.ones(len(X)), 0.0]
-    options = {"standardise_features": True, "sample_weight": weights, "num_steps": 20}
+    options = {"standardise_features": True, "sample_weight": weights, "steps": 20}
     with_it, without = fit(SMALL[:2], x, y, **options), fit(SMALL[:2], **{**options, "sample_weight": weights[:-1]})
     np.testing.assert_allclose(with_it.model(X), without.model(X), atol=1e-4)
 
@@ -226,3 +227,15 @@ def test_losses_that_rise_are_told():
     rising = RunRecord({"step": np.arange(2), "train_loss": np.array([1.0, 2.0])})
     assert rising.has_risen
     assert not RunRecord({"step": np.arange(2), "train_loss": np.array([1.0, np.nan])}).has_risen
+
+
+def test_new_rows_decide_on_new_grades():
+    """With warm_start, a grade is compared with what is left over on the present rows, not with an old record."""
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-1, 1, (300, 1))
+    y = np.where(np.arange(300) < 150, 0.01, 1.0) * np.sin(6 * x[:, 0])  # the first rows are easy
+    options = {"hidden_layer_sizes": (16,), "max_iter": 200, "early_stopping": True, "warm_start": True}
+    model = MultiGradeRegressor(n_grades=1, standardize=False, random_state=0, **options).fit(x[:150], y[:150])
+    model.set_params(n_grades=3).fit(x[150:], y[150:])
+    assert model.n_grades_ > 1
+    assert model.score(x[150:], y[150:]) > 0.6

@@ -24,9 +24,12 @@ from ..networks import AnyNetwork, Layer
 from ..structures import Structure
 from .checkpoint import Checkpoint, Checkpointing, as_checkpointing, fingerprint
 from .loop import Run, Saving, minimise
+from .observers import TellsLeftOut
 from .plan import Plan
 from .problem import GradeProblem, Task
 from .record import Outcome, RunRecord
+
+NUM_COPIES = 6  # of the weights at least, while they are trained: now, safe and best, the optimiser's, the gradient
 
 
 @dataclasses.dataclass(frozen=True)
@@ -114,6 +117,8 @@ def train_grades(
     plan.check_grades(len(structure))
     file = _checkpoint_file(checkpoint, structure, plan, start)
     model, records, running, auxiliary = start.model, tuple(start.records), None, ()
+    given = len(model.grades)
+    left_over = _given_leave_over(structure, task, model) if plan.while_better else None
     tasks = []
     if file is not None and (saved := file.load(structure)):
         for grade in saved.model.grades[len(model.grades) :]:
@@ -124,7 +129,7 @@ def train_grades(
     for index in range(len(model.grades), len(structure)):
         if is_cut_off or (records and records[-1].outcome is Outcome.DIVERGED):
             break
-        if (tasks and enough(tasks)) or (plan.while_better and _is_no_better(records)):
+        if (tasks and enough(tasks)) or (plan.while_better and _is_no_better(records, given, left_over)):
             break
         time_left = None if plan.time_limit is None else plan.time_limit - (time.perf_counter() - started)
         if model.grades and time_left is not None and time_left <= 0:
@@ -144,8 +149,11 @@ def train_grades(
         tasks.append(task)
         if file is not None and not is_cut_off:
             file.save(model, records, auxiliary, None)
-    if plan.while_better and _is_no_better(records):
+    if plan.while_better and _is_no_better(records, given, left_over):
         model, records = MultiGrade(model.grades[:-1]), records[:-1]
+        for observer in plan.observers:
+            if isinstance(observer, TellsLeftOut):
+                observer.left_out(len(records))
     return Fit(model, records, is_cut_short)
 
 
@@ -171,14 +179,30 @@ def _checkpoint_file(checkpoint, structure: Structure, plan: Plan, start: Fit) -
     )
 
 
-def _is_no_better(records: Sequence[RunRecord]) -> bool:
-    """Whether the last grade's lowest validation loss is not below that of the one before. One that diverged stays, to
-    tell of it.
+def _is_no_better(records: Sequence[RunRecord], first: int, left_over: float | None) -> bool:
+    """Whether the last grade's lowest validation loss is not below that of the one before, or ``left_over`` for the
+    grade ``first``, the first of this fit: the one before may have been fitted to other rows. One that diverged stays,
+    to tell of it.
     """
-    if len(records) < 2 or records[-1].outcome is Outcome.DIVERGED:
+    if len(records) < 2 or len(records) <= first or records[-1].outcome is Outcome.DIVERGED:
         return False
     before, last = (record.validation_loss for record in records[-2:])
-    return before is not None and last is not None and not np.min(last) < np.min(before)
+    lowest = left_over if len(records) == first + 1 else None if before is None else np.min(before)
+    return lowest is not None and last is not None and not np.min(last) < lowest
+
+
+def _given_leave_over(structure: Structure, task: Task, model: MultiGrade) -> float | None:
+    """The validation loss that the grades of a given model leave over; None where there is none."""
+    if not model.grades or len(model.grades) == len(structure):
+        return None
+    network = structure[len(model.grades)]
+    problem = task.problem(network, len(model.grades))
+    if problem.validation is None:
+        return None
+    nothing = jax.tree.map(jnp.zeros_like, network.init(jax.random.key(0)))
+    judge = problem.objective if problem.validation_objective is None else problem.validation_objective
+    loss, _ = judge(nothing, judge.init(nothing, problem.validation), problem.validation)
+    return float(loss * problem.loss_unit)
 
 
 def _is_worse_than_nothing(problem: GradeProblem, run: Run) -> bool:
@@ -186,6 +210,16 @@ def _is_worse_than_nothing(problem: GradeProblem, run: Run) -> bool:
     nothing = jax.tree.map(jnp.zeros_like, run.params)
     loss, left_over = (problem.objective(p, run.auxiliary, problem.data)[0] for p in (run.params, nothing))
     return bool(loss > left_over)
+
+
+def _check_memory(structure: Structure) -> None:
+    """MemoryError for a grade that cannot be trained here: XLA ends the process where it finds no room."""
+    needed = max(4 * NUM_COPIES * sum(a * b for a, b in pairwise(network.widths)) for network in structure)
+    present = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if needed > present:
+        raise MemoryError(
+            f"a grade needs {needed / 2**30:.3g} GB to be trained; this machine has {present / 2**30:.3g}"
+        )
 
 
 def check_structure(structure: Structure, start: MultiGrade = MultiGrade()) -> None:  # noqa: B008
@@ -197,6 +231,7 @@ def check_structure(structure: Structure, start: MultiGrade = MultiGrade()) -> N
     outputs = [network.widths[-1] for network in structure]
     if len(set(outputs)) > 1:
         raise ValueError(f"the grades of structure must have equally many outputs; got {outputs}")
+    _check_memory(structure)
     for number, (before, network) in enumerate(pairwise(structure), 2):
         inputs, features = network.widths[0], getattr(before, "num_features", network.widths[0])
         if inputs != features:

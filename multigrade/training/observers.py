@@ -10,7 +10,7 @@ the original one bit for bit.
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -41,6 +41,13 @@ class Observation:
     carry: Mapping[str, np.ndarray] | None = None
     stop: str | None = None
     learning_rate: float | None = None
+
+
+@runtime_checkable
+class TellsLeftOut(Protocol):
+    """An observer that is told when a grade, counted from 0, is left out because it did not help."""
+
+    def left_out(self, grade: int) -> None: ...
 
 
 class Observer(Protocol):

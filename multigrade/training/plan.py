@@ -128,6 +128,8 @@ def _checked_steps(steps):
     counts = steps if isinstance(steps, tuple) else (steps,)
     if not counts or not all(map(_is_count, counts)):
         raise ValueError(f"steps must be an integer of at least 1, or one per grade; got {steps!r}")
+    if max(counts) >= 2**31:
+        raise ValueError(f"steps must be below 2^31; got {max(counts)}")
     return tuple(map(int, steps)) if isinstance(steps, tuple) else int(steps)
 
 
