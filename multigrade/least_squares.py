@@ -21,7 +21,9 @@ import scipy.linalg
 Rows = np.ndarray | Callable[[int, int], np.ndarray]  # all rows, or a function that gives rows start to stop
 ROWS_PER_BLOCK = 4096
 # Ridges that "auto" chooses from, as squares of singular values relative to the largest; 0 is added.
-RELATIVE_RIDGES = tuple(10.0 ** (-0.5 * k) for k in range(61))
+RELATIVE_RIDGES = tuple(10.0 ** (-0.5 * k) for k in range(60, -1, -1))
+# "auto" takes the largest ridge whose error is within this part of the smallest error: its coefficients are smaller.
+TOLERANCE = 0.02
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,6 +68,7 @@ def solve_least_squares(
     weights=None,
     intercept: bool = True,
     scales=None,
+    largest: float = math.inf,
     leave_one_out: bool = True,
     rows_per_block: int = ROWS_PER_BLOCK,
 ) -> LinearFit:
@@ -80,7 +83,8 @@ def solve_least_squares(
         Several outputs share the ridge.
     ridge : float, sequence of float, or "auto"
         The ridge; or several, of which the one with the smallest leave-one-out error is taken; "auto" tries 0 and 61
-        between 1e-30 and 1 times the square of the largest singular value. Ridge 0 gives the shortest solution.
+        between 1e-30 and 1 times the square of the largest singular value, and takes the largest whose error is within
+        2 % of the smallest. Ridge 0 gives the shortest solution.
     weights : array (N,), optional
         Not negative. A weight of 2 is a row that stands there twice (but one that is left out takes both along).
     intercept : bool
@@ -88,6 +92,9 @@ def solve_least_squares(
     scales : array (p,) or (k, p), optional
         How large the coefficient of each feature is expected to be; 1 if not given. Of several the one with the
         smallest leave-one-out error is taken.
+    largest : float
+        With several ridges, those are not taken whose coefficients are larger than this (unless all are): large ones
+        that cancel each other lose digits when the model is evaluated.
     leave_one_out : bool
         Whether to compute the leave-one-out error of a single given ridge.
     rows_per_block : int
@@ -111,25 +118,33 @@ def solve_least_squares(
     choices = _scales(scales, triangle.factor.shape[1])
     is_choice = len(choices) > 1 or ridges is None or len(ridges) > 1
     fits = (
-        _solve(triangle, choice, rows, y, w, ridges, is_choice or leave_one_out, rows_per_block) for choice in choices
+        _solve(triangle, choice, rows, y, w, ridges, largest, is_choice or leave_one_out, rows_per_block)
+        for choice in choices
     )
     best, number = min(zip(fits, range(len(choices)), strict=True), key=lambda pair: pair[0].leave_one_out)
     return dataclasses.replace(best, scales=number)
 
 
-def _solve(triangle: "Triangle", scales: np.ndarray, rows, y, w, ridges, leave_one_out: bool, rows_per_block: int):
-    svd = _Decomposition.of(triangle, scales, len(y))
+def _solve(triangle: "Triangle", scales: np.ndarray, rows, y, w, ridges, largest, leave_one_out, rows_per_block):
+    svd, is_given = _Decomposition.of(triangle, scales, len(y)), ridges is not None
     ridges = svd.values[0] ** 2 * np.array([0.0, *RELATIVE_RIDGES]) if ridges is None else ridges
     tried = np.full(len(ridges), np.nan)
     if leave_one_out:
         tried = _leave_one_out(svd, triangle, rows, y, w, ridges, rows_per_block)
-    best = int(np.argmin(tried)) if len(ridges) > 1 else 0
+    best = _best(svd, ridges, tried, largest, 0.0 if is_given else TOLERANCE) if len(ridges) > 1 else 0
     solver = _Solver(triangle, svd, float(ridges[best]))
     coefficients = svd.solve(solver.ridge)
     return LinearFit(
         coefficients, triangle.intercept(coefficients), solver.ridge, float(tried[best]), svd.rank, ridges, tried,
         solver=solver,
     )  # fmt: skip
+
+
+def _best(svd: "_Decomposition", ridges: np.ndarray, tried: np.ndarray, largest: float, tolerance: float) -> int:
+    sizes = np.array([np.abs(svd.solve(ridge)).max(initial=0.0) for ridge in ridges]) if largest < math.inf else 0.0
+    errors = np.where(sizes <= largest, tried, np.inf)
+    errors = errors if np.isfinite(errors).any() else tried
+    return int(np.nonzero(errors <= (1 + tolerance) * errors.min())[0][-1])
 
 
 @dataclasses.dataclass(frozen=True)

@@ -31,8 +31,8 @@ def fitted(function, num_rows, *, noise=0.0, num_inputs=1, **options):
     [
         (lambda x: np.sin(100 * x[:, 0]), 500, 1e-10),
         (lambda x: synthetic.target(1, x[:, 0]), 600, 1e-10),
-        (lambda x: np.sin(2 * np.pi * 20 * x[:, 0] ** 2), 1200, 1e-5),
-        (lambda x: 1 / (1 + 25 * (2 * x[:, 0] - 1) ** 2) + np.sin(60 * x[:, 0]), 600, 1e-7),
+        (lambda x: np.sin(2 * np.pi * 20 * x[:, 0] ** 2), 600, 1e-10),
+        (lambda x: 1 / (1 + 25 * (2 * x[:, 0] - 1) ** 2) + np.sin(60 * x[:, 0]), 600, 1e-9),
         (lambda x: np.exp(x[:, 0]) * np.sin(6 * x[:, 0]), 30, 1e-3),
         (lambda x: np.abs(x[:, 0] - 0.37), 400, 2e-3),
         (lambda x: 5.0 + 0 * x[:, 0] + 2 * x[:, 0], 20, 1e-10),

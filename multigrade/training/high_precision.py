@@ -23,6 +23,7 @@ from .record import Outcome, RunRecord
 MAX_GRADES = 16
 MAX_FEATURES = 2000  # a decomposition of this many takes five seconds of one core
 ROUNDING = 3e-13  # of the targets: no grade is added below
+LARGEST = 100.0  # coefficients relative to the targets: larger ones would cancel, and their digits be lost
 IS_ROUGH = 1e-9  # above this error relative to the targets a penalty by frequency is tried
 MARGIN = {1: 8, 2: 2}  # lattice steps that a grade adds at least, besides a quarter of the radius
 DECAYS = (1.0, 2.0, 3.0)  # exponents of the penalty: about those of splines of degree 1, 3, 5
@@ -119,7 +120,7 @@ def _with_grade(state: _State, box: Box, y, w, frequencies, scales, begun: float
     num_inputs = state.frequencies.shape[1]
     first = box.first_layer(frequencies)
     features = np.hstack([state.features, np.sin(state.features[:, :num_inputs] @ first.weight + first.bias)])
-    fit = solve_least_squares(features, y, weights=w, scales=scales)
+    fit = solve_least_squares(features, y, weights=w, scales=scales, largest=LARGEST * np.abs(y).max())
     num_carried = state.features.shape[1] - num_inputs
     network = SineNetwork(num_inputs, num_carried, 2 * len(frequencies), y.shape[1])
     # The model is a sum: this grade holds what its output layer has beyond the layers before it.
