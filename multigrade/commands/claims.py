@@ -8,15 +8,19 @@ from typing import Annotated
 
 import typer
 
-STYLES = {"holds": "green", "does not hold": "red", "not comparable": "yellow", "not run": "dim"}
+STYLES = {
+    "holds": "green",
+    "does not hold": "red",
+    "not reached with our settings": "magenta",
+    "not comparable": "yellow",
+    "not run": "dim",
+}
 
 
 def claims(
     store: Annotated[Path, typer.Argument(help="Folder of the results.")] = Path("runs"),
     item: Annotated[str | None, typer.Option(help="Only claims whose name begins so, like table2/butterfly.")] = None,
-    status: Annotated[
-        str | None, typer.Option(help="Only these: holds, 'does not hold', 'not comparable', 'not run'.")
-    ] = None,
+    status: Annotated[str | None, typer.Option(help=f"Only one of these: {', '.join(STYLES)}.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="All that is known of each claim, as JSON.")] = False,
 ) -> None:
     """The ledger: every claim of the paper, whether it holds, by which numbers, and what simple methods reach."""

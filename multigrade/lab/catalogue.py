@@ -121,6 +121,15 @@ def _synthetic(methods: Sequence[str], *, has_rates: bool):
     return cells
 
 
+def _equal_rates(config) -> Iterator[Cell]:
+    """SGDL and MGDL at each other's rates, so that their ||H|| can be compared."""
+    for setting, (method, other) in itertools.product((1, 2), (METHODS, METHODS[::-1])):
+        yield {
+            "kind": "descent", "setting": setting, "method": method, "structure": f"{method}-1",
+            "learning_rate": PAPER_RATES[str(setting), other],
+        }  # fmt: skip
+
+
 def _image_sweep(config) -> Iterator[Cell]:
     for image in SWEEP_IMAGES:
         for method in METHODS:
@@ -185,6 +194,9 @@ _ITEMS = (
     )),
     Item("eig-synthetic", "Eigenvalues along training, settings 1 and 2", "Section 6, Figures 2, 16, 17", (
         Part("synthetic spectrum", _synthetic(METHODS, has_rates=False)),
+    )),
+    Item("alpha-synthetic", "Eigenvalues of SGDL and MGDL at each other's rates", "Section 3, after Theorem 2", (
+        Part("synthetic spectrum", _equal_rates),
     )),
     Item("eig-image-regression", "Eigenvalues along image regression", "Section 6, Figures 3, 18-20", (
         Part("image spectrum", _image_spectrum),

@@ -44,6 +44,7 @@ SECTIONS = {
 STATUSES = {
     Status.HOLDS: "hold",
     Status.FAILS: "do not hold",
+    Status.NOT_REACHED: "not reached with our settings",
     Status.NOT_COMPARABLE: "not comparable",
     Status.NOT_RUN: "not run",
 }

@@ -21,6 +21,7 @@ from .tables import Entry, Table
 SIGNS = {
     Status.HOLDS: ("✓", "holds"),
     Status.FAILS: ("✗", "fails"),
+    Status.NOT_REACHED: ("≈", "incomparable"),
     Status.NOT_COMPARABLE: ("~", "incomparable"),
     Status.NOT_RUN: ("○", "notrun"),
 }

@@ -48,7 +48,7 @@ def _descent(cell: Cell) -> Chart:
     share = metrics["rate"] / metrics["limit"]
     lines = (
         _line(f"at {share:.2g} of 2/α", "mgdl", arrays["losses"]),
-        _line("at 2.5 times 2/α", "sgdl", _finite(arrays["outside_losses"])),
+        _line("at 1.1 times 2/α", "sgdl", _finite(arrays["outside_losses"])),
     )
     return Chart(TITLES[cell.settings["theorem"]], "steps", "loss", lines, log_y=True)
 
@@ -59,9 +59,13 @@ def _finite(values: np.ndarray) -> np.ndarray:
 
 
 def _linearised(cell: Cell) -> Chart:
-    distances = cell.saved.result.arrays["distances"]
-    drawn = np.where(distances >= SMALLEST, distances, np.nan)
-    lines = (_line("distance of descent and its linearisation", "mgdl", drawn),)
+    arrays, every = cell.saved.result.arrays, int(cell.saved.result.arrays["every"])
+    named = (("errors", "descent to the minimum", "mgdl"), ("linearised_errors", "linearisation to it", "msdl"),
+             ("distances", "descent to its linearisation", "sgdl"))  # fmt: skip
+    lines = tuple(
+        Line(name, role, every * np.arange(len(arrays[key])), np.where(arrays[key] >= SMALLEST, arrays[key], np.nan))
+        for key, name, role in named
+    )
     return Chart(TITLES[cell.settings["theorem"]], "steps", f"distance, down to {SMALLEST:g}", lines, log_y=True)
 
 

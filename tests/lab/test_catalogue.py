@@ -14,7 +14,7 @@ NAMES = [item.name for item in catalogue.items()]
 NUM_JOBS = {
     "table1": 6 * 2 + 6, "figure-cameraman": 2 + 1, "table2": 18 * 2 + 18, "table3": 9 * 2 + 9,
     "lr-synthetic": 4 * len(recipes.SYNTHETIC_RATES), "lr-image": 8 * len(recipes.IMAGE_RATES), "eig-synthetic": 4,
-    "eig-image-regression": 8, "eig-image-denoising": 8,
+    "alpha-synthetic": 4, "eig-image-regression": 8, "eig-image-denoising": 8,
     "msdl-synthetic": 4 + 4 * len(recipes.SYNTHETIC_RATES), "theory": 4, "convex": 2,
 }  # fmt: skip
 

@@ -2,16 +2,29 @@
 
 import dataclasses
 import json
+import re
 
 import numpy as np
 import pytest
+import scipy.stats
 
-from multigrade.lab.claims import Status, verdicts
+from multigrade.lab.claims import Status, claims, verdicts
+from multigrade.lab.claims.correlations import interval, rank_correlation
 from multigrade.lab.claims.ledger import Claim, Finding, Need, judge
 from multigrade.lab.claims.measures import rises
-from multigrade.lab.claims.rates import below, best_at, fails_above, more_rates, wider
-from multigrade.lab.claims.reconstruction import better, gains, number, oscillation
-from multigrade.lab.claims.spectral_rules import much_better, sensitive, similar, steadier
+from multigrade.lab.claims.rates import below, best_at, fails_above, more_rates, wider, worse_above
+from multigrade.lab.claims.reconstruction import PAPER, better, gains, number, oscillation
+from multigrade.lab.claims.spectral_rules import (
+    above_minus_one,
+    below_one,
+    falls_steadily,
+    more_near_after,
+    much_better,
+    oscillates,
+    sensitive,
+    similar,
+    steadier,
+)
 from multigrade.lab.job import Job, Result, Saved
 from multigrade.lab.recipes import SYNTHETIC_RATES
 from multigrade.training.record import Outcome
@@ -65,10 +78,10 @@ def test_gains_are_positive_and_in_the_range(gain, other, holds):
 @pytest.mark.parametrize(
     ("losses", "holds"),
     [
-        ({0.01: 0.5, 0.03: 0.0009, 0.05: 0.0009, 0.08: 0.0009}, True),
-        ({0.03: 0.0009, 0.05: 0.001, 0.08: 0.0009}, False),
-        ({0.03: 0.0009, 0.05: None, 0.08: 0.0009}, False),
-        ({0.03: 0.0009, 0.05: 0.0009}, None),
+        ({0.01: 0.5, 0.03: 0.0009, 0.05: 0.0009, 0.06: 0.0009, 0.08: 0.0009}, True),
+        ({0.03: 0.0009, 0.05: 0.001, 0.06: 0.0009, 0.08: 0.0009}, False),
+        ({0.05: None}, False),  # one rate is enough
+        ({0.03: 0.0009, 0.05: 0.0009, 0.08: 0.0009}, None),  # 0.06 of the sweep is missing
     ],
 )
 def test_a_range_of_rates_holds_at_every_rate_in_it(losses, holds):
@@ -76,7 +89,7 @@ def test_a_range_of_rates_holds_at_every_rate_in_it(losses, holds):
 
 
 @pytest.mark.parametrize(("losses", "holds"), [
-    ({0.3: 0.0, 0.4: None, 0.5: 0.02}, True), ({0.3: 0.0, 0.4: 0.01, 0.5: None}, False), ({0.3: 0.0}, None),
+    ({0.3: 0.0, 0.4: None, 0.5: 0.02}, True), ({0.3: 0.0, 0.4: 0.01}, False), ({0.3: 0.0, 0.4: None}, None),
 ])  # fmt: skip
 def test_failing_above_a_rate_means_at_every_rate_above(losses, holds):
     assert fails_above(0.3)({"run": sweep(losses)}).holds is holds
@@ -84,9 +97,17 @@ def test_failing_above_a_rate_means_at_every_rate_above(losses, holds):
 
 def test_the_best_rate_is_that_of_the_lowest_loss():
     losses = {0.003: 0.5, 0.005: 0.3, 0.01: None}
-    assert best_at(0.005)({"run": sweep(losses)}).holds
-    assert best_at(0.003)({"run": sweep(losses)}).holds is False
+    assert best_at(0.005)({"run": sweep(losses, rest=0.4)}).holds
+    assert best_at(0.005)({"run": sweep(losses)}).holds is None  # another rate may be better
+    assert best_at(0.003)({"run": sweep(losses)}).holds is False  # another rate is better
     assert best_at(0.2)({"run": sweep(losses)}).holds is None
+
+
+def test_worse_above_a_rate_is_refuted_by_one_rate_and_shown_by_all():
+    assert worse_above(0.006, 0.005)({"run": sweep({0.005: 0.3}, rest=0.4)}).holds
+    assert worse_above(0.006, 0.005)({"run": sweep({0.005: 0.3, 0.1: 0.3})}).holds is False
+    assert worse_above(0.006, 0.005)({"run": sweep({0.005: 0.3, 0.1: None})}).holds is None
+    assert worse_above(0.006, 0.005)({"run": sweep({0.1: 0.3})}).holds is None
 
 
 def test_a_wider_range_has_no_gap():
@@ -139,23 +160,102 @@ def test_rises_are_the_mean_upward_moves_in_decibels():
     assert rises(record, last=2) == pytest.approx(10 / 2)
 
 
-@pytest.mark.parametrize(("restless", "holds"), [((0, None), True), ((None, None), False), ((0, 0), False)])
-def test_oscillation_asks_for_a_restless_sgdl_and_a_calm_mgdl(restless, holds):
-    sgdl, mgdl = ((worlds.record(100, restless_from=start),) for start in restless)
-    cells = {"SGDL": cell(1.0, records=sgdl), "MGDL": cell(1.0, records=mgdl)}
-    assert oscillation("train_loss")(cells).holds is holds
+WILD, CALM = (worlds.record(100, zigzag=worlds.strong(is_wild)) for is_wild in (True, False))
+RISING = worlds.record(100, fall=-1e-3)
+
+
+@pytest.mark.parametrize("column", ["train_loss", "psnr"])
+@pytest.mark.parametrize(("sgdl", "mgdl", "holds"), [
+    (WILD, CALM, True), (CALM, CALM, False), (WILD, WILD, False),
+    (WILD, RISING, False),  # calm, and it gets worse
+])  # fmt: skip
+def test_oscillation_asks_for_a_restless_sgdl_and_an_mgdl_that_improves_calmly(column, sgdl, mgdl, holds):
+    cells = {"SGDL": cell(1.0, records=(sgdl,)), "MGDL": cell(1.0, records=(mgdl, mgdl))}
+    assert oscillation(column)(cells).holds is holds
+
+
+def test_steady_has_an_absolute_bound():
+    """MGDL at a third of SGDL's rises is steadier; if these are above the bound, it is not steady."""
+    third = worlds.record(100, zigzag=worlds.restless((-1, 0.2)))
+    wilder = worlds.record(100, zigzag=worlds.restless((-1, 0.6)))
+    cells = {"SGDL": cell(1.0, records=(wilder,)), "MGDL": cell(1.0, records=(third, third))}
+    assert steadier(cells).holds
+    assert oscillation("psnr")(cells).holds is False
+    assert falls_steadily({"MGDL": cells["MGDL"]}).holds is False
+    assert falls_steadily({"MGDL": cell(1.0, records=(CALM,))}).holds
+    assert falls_steadily({"MGDL": cell(1.0, records=(RISING,))}).holds is False
 
 
 def test_a_run_that_diverged_is_not_steady_and_grades_that_there_are_not_tell_nothing():
-    wild, calm = worlds.record(100, restless_from=0), worlds.record(100)
-    lost = dataclasses.replace(calm, outcome=Outcome.DIVERGED)
+    lost = dataclasses.replace(CALM, outcome=Outcome.DIVERGED)
     for rule in (steadier, oscillation("train_loss"), oscillation("psnr")):
-        found = [rule({"SGDL": cell(1.0, records=(wild,)), "MGDL": cell(1.0, records=(calm, last))})
-                 for last in (calm, lost)]  # fmt: skip
+        found = [rule({"SGDL": cell(1.0, records=(WILD,)), "MGDL": cell(1.0, records=(CALM, last))})
+                 for last in (CALM, lost)]  # fmt: skip
         assert found[0].holds
         assert (found[1].holds, found[1].sentence) == (False, "MGDL diverged")
-    single = {"SGDL": cell(1.0, records=(wild,)), "MGDL": cell(1.0, records=(calm,))}
+    single = {"SGDL": cell(1.0, records=(WILD,)), "MGDL": cell(1.0, records=(CALM,))}
     assert oscillation("psnr")(single).holds is None
+    assert oscillates({"SGDL": cell(1.0, records=(lost,))}).holds  # in the extreme
+
+
+@pytest.mark.parametrize(("highest", "holds"), [(1.0, True), (1.00005, True), (1.0004, False)])
+def test_the_edges_of_the_interval_are_claims_of_their_own(highest, holds):
+    run = cell(1.0, records=(worlds.record(100, spectrum=worlds.flat(worlds.low(-0.99), np.full(10, highest))),))
+    assert below_one()({"MGDL": run}).holds is holds
+    assert above_minus_one()({"MGDL": run}).holds
+    touching = cell(1.0, records=(worlds.record(100, spectrum=worlds.flat(worlds.low(-1.0), worlds.AT_ONE)),))
+    assert above_minus_one()({"MGDL": touching}).holds is False
+
+
+@pytest.mark.parametrize(("before", "after", "holds"), [
+    (worlds.THREE, worlds.EIGHT, True), (worlds.ONE, worlds.EIGHT, False), (worlds.THREE, worlds.ONE, False),
+])  # fmt: skip
+def test_phases_are_counted(before, after, holds):
+    spectrum = worlds.phases((-1, before), (100_000, after), largest=worlds.AT_ONE)
+    run = {"SGDL": cell(1.0, records=(worlds.record(1_000_000, spectrum=spectrum),))}
+    assert more_near_after(100_000, first=3)(run).holds is holds
+
+
+def test_rank_correlations_are_those_of_scipy_and_their_interval_covers():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=200)
+    y = x + rng.normal(size=200)
+    assert rank_correlation(x, y) == pytest.approx(scipy.stats.spearmanr(x, y).statistic, rel=1e-12)
+    low, high = interval(lambda rows: rank_correlation(x[rows], y[rows]), 200)
+    assert low < rank_correlation(x, y) < high
+    assert 0.05 < high - low < 0.3  # Fisher's interval has 0.17
+    assert np.isnan(rank_correlation(x, np.ones(200)))
+
+
+def test_a_short_run_that_came_to_its_end_is_final():
+    """Half of the epochs decide nothing, unless more would have changed nothing."""
+    options = {"names": ["lr-synthetic"], "overrides": {"epochs": "500000"}}
+    for outcome, status in ((Outcome.FINISHED, Status.NOT_COMPARABLE), (Outcome.PLATEAU, Status.FAILS),
+                            (Outcome.DIVERGED, Status.FAILS)):  # fmt: skip
+        ended = (dataclasses.replace(CALM, outcome=outcome),)
+        results = [
+            saved._replace(result=saved.result._replace(records=ended)) for saved in worlds.world(False, **options)
+        ]
+        found = {verdict.claim.id: verdict.status for verdict in verdicts(results)}
+        assert found["lr-synthetic/1/mgdl-range"] is status
+
+
+def test_alpha_is_compared_at_equal_rates_alone():
+    results = worlds.world(True, ["eig-synthetic"])
+    found = {verdict.claim.id: verdict for verdict in verdicts(results)}["eig-synthetic/1/alpha"]
+    assert (found.status, found.sentence) == (
+        Status.NOT_COMPARABLE, "no rate at which both were looked at and did not diverge",
+    )  # fmt: skip
+
+
+def test_the_tolerance_of_a_number_is_at_most_the_printed_gain():
+    of_tables = [claim for claim in claims() if re.fullmatch(r"table[23]/\w+/\d+/[sm]gdl", claim.id)]
+    printed = [(claim, float(claim.tolerance.split()[1])) for claim in of_tables]
+    for claim, allowed in printed:
+        table, image, level, _ = claim.id.split("/")
+        cells = PAPER["denoise" if table == "table2" else "deblur"][image]
+        assert allowed <= round(cells["MGDL"][level] - cells["SGDL"][level], 2)
+    assert sum(allowed < 1 for claim, allowed in printed if claim.id.endswith("/sgdl")) == 7  # and Cameraman's
 
 
 def test_a_rule_that_cannot_tell_is_not_comparable():

@@ -65,7 +65,7 @@ def test_all_claims_hold_where_the_paper_is_right_except_for_the_walnut():
     found = by_id(verdicts(worlds.world(True)))
     undecided = {name: (v.status, v.sentence) for name, v in found.items() if v.status is not Status.HOLDS}
     # Eigenvalues are not confined within (-1, 1) (Section 1) if the largest are slightly above 1 (Section 6).
-    contradicted = {f"eig-synthetic/{number}/mgdl-largest" for number in (1, 2)}
+    contradicted = {f"eig-synthetic/{number}/mgdl-upper" for number in (1, 2)}
     assert undecided.keys() == WALNUT | contradicted, undecided
     assert all(found[name].status is Status.NOT_COMPARABLE for name in WALNUT)
     assert all(verdict.keys for verdict in found.values())
@@ -73,12 +73,23 @@ def test_all_claims_hold_where_the_paper_is_right_except_for_the_walnut():
 
 def test_no_claim_holds_where_the_paper_is_wrong():
     found = by_id(verdicts(worlds.world(False)))
-    decided = {name: v.sentence for name, v in found.items() if v.status is not Status.FAILS}
+    refuted = {Status.FAILS, Status.NOT_REACHED}
+    decided = {name: v.sentence for name, v in found.items() if v.status not in refuted}
     assert decided.keys() == WALNUT, decided
+    # Where the paper's rate or strengths are not recorded, ours can miss what theirs reach.
+    missed = {name for name, v in found.items() if v.status is Status.NOT_REACHED}
+    assert missed == {claim.id for claim in claims() if not claim.is_recorded} - WALNUT
+    ours = [name for name in missed if not name.startswith(("table", "figure"))]
+    assert len(ours) == 18
+    assert all(name.startswith("eig-image-denoising/b") for name in ours)
+    assert not any(name.endswith(("input", "butterfly/10/mgdl", "butterfly/3/sgdl")) for name in missed)
 
 
 def test_nothing_run_means_not_run():
-    assert {verdict.status for verdict in verdicts([])} == {Status.NOT_RUN}
+    found = by_id(verdicts([]))
+    assert {v.status for name, v in found.items() if name not in WALNUT} == {Status.NOT_RUN}
+    assert {found[name].status for name in WALNUT} == {Status.NOT_COMPARABLE}
+    assert all("not to be had" in found[name].sentence for name in WALNUT)
 
 
 def test_a_claim_says_what_is_missing():
@@ -134,7 +145,7 @@ def test_pictures_that_share_a_name_are_neither_seeds_nor_rivals():
         assert by_id(verdicts(results))[name].numbers["ours"] == 38.50
     mgdl = [saved for saved in new if saved.job.settings.get("method") == "MGDL"]
     assert by_id(verdicts([*old, *mgdl]))[cell].status is Status.NOT_RUN
-    assert by_id(verdicts(old))[cell].status is Status.FAILS
+    assert by_id(verdicts(old))[cell].status is Status.NOT_REACHED
 
 
 def test_no_printed_number_is_shown_beside_a_walnut_or_a_shrunk_picture():
@@ -151,13 +162,16 @@ def test_fewer_epochs_decide_only_what_more_could_not_undo():
     assert wrong["lr-synthetic/1/mgdl-range"].status is Status.NOT_COMPARABLE
     assert "does not hold so far" in wrong["lr-synthetic/1/mgdl-range"].sentence
     assert "500,000 of 1,000,000 epochs" in wrong["lr-synthetic/1/mgdl-range"].sentence
-    assert right["eig-synthetic/1/mgdl-confined"].status is Status.NOT_COMPARABLE
-    assert wrong["eig-synthetic/1/mgdl-confined"].status is Status.FAILS
+    assert right["eig-synthetic/1/mgdl-lower"].status is Status.NOT_COMPARABLE
+    assert wrong["eig-synthetic/1/mgdl-lower"].status is Status.FAILS
     assert right["eig-synthetic/2/better"].status is wrong["eig-synthetic/2/better"].status is Status.NOT_COMPARABLE
 
 
 def test_a_theorem_is_not_refuted_by_a_run_that_is_too_short_or_outside_its_condition():
-    short = worlds.world(False, ["theory"], overrides={"epochs": "16"})
+    short = [
+        Saved(job, result._replace(records=(worlds.record(16),)))
+        for job, result, _ in worlds.world(False, ["theory"], overrides={"epochs": "16"})
+    ]
     assert by_id(verdicts(short))["theorem/4"].status is Status.NOT_COMPARABLE
     outside = [
         Saved(job, result._replace(metrics={**result.metrics, "is_contraction": False}))
@@ -172,7 +186,7 @@ def test_more_epochs_than_the_papers_are_another_training():
     assert verdict.status is Status.NOT_COMPARABLE
     assert verdict.sentence.startswith("changed: epochs")
     both = [*longer, *worlds.world(False, ["table1"])]
-    assert by_id(verdicts(both))["table1/chest/mgdl/test"].status is Status.FAILS
+    assert by_id(verdicts(both))["table1/chest/mgdl/test"].status is Status.NOT_REACHED
 
 
 def test_what_ends_a_run_is_not_how_it_is_looked_at():
@@ -180,7 +194,7 @@ def test_what_ends_a_run_is_not_how_it_is_looked_at():
     found = by_id(verdicts(worlds.world(True, **options)))
     assert found["eig-synthetic/1/mgdl-inside"].status is Status.HOLDS
     assert found["eig-image-regression/barbara/sgdl-near"].status is Status.HOLDS
-    assert found["eig-image-regression/barbara/mgdl-confined"].sentence.startswith("changed: spectrum_every")
+    assert found["eig-image-regression/barbara/mgdl-lower"].sentence.startswith("changed: spectrum_every")
     rates = by_id(verdicts(worlds.world(True, ["lr-synthetic"], overrides={"record_every": "1"})))
     assert rates["lr-synthetic/1/mgdl-range"].sentence.startswith("changed: record_every")  # plateaus are in records
     fewer = by_id(verdicts(worlds.world(True, ["eig-synthetic"], overrides={"num_eigenvalues": "1"})))
@@ -190,7 +204,7 @@ def test_what_ends_a_run_is_not_how_it_is_looked_at():
 def test_jobs_from_outside_the_catalogue_decide_nothing():
     own = Job("mine", "regression", {"task": "regress", "image": "chest", "method": "MGDL", "seed": 0})
     found = verdicts([Saved(own, Result({"test_psnr": 38.5}))])
-    assert {verdict.status for verdict in found} == {Status.NOT_RUN}
+    assert {verdict.status for verdict in found if verdict.claim.id not in WALNUT} == {Status.NOT_RUN}
 
 
 def test_jobs_from_outside_the_catalogue_replace_no_picture():
@@ -240,7 +254,7 @@ def with_metrics(saved: Saved, **metrics) -> Saved:
 @pytest.mark.parametrize("wrong", [0, 1, 2])
 def test_one_seed_contradicts_a_theorem(wrong):
     seen = worlds.world(True, ["theory", "convex"], seeds=3)
-    changes = {"rises": 1, "linearised_late_change": 1.0, "last_distance": 1.0, "network_objective": 3.0}
+    changes = {"violations": 1, "last_linearised_error": 1.0, "network_objective": 3.0}
     seen = [with_metrics(saved, **changes) if saved.job.settings["seed"] == wrong else saved for saved in seen]
     for results in (seen, seen[::-1]):
         found = by_id(verdicts(results))
@@ -248,13 +262,13 @@ def test_one_seed_contradicts_a_theorem(wrong):
 
 
 def test_the_first_seed_is_seed_0_and_alpha_is_the_largest_of_all_seeds():
-    seen = worlds.world(True, ["figure-cameraman", "eig-synthetic"], seeds=3)
-    spectrum = worlds.flat(-60.0, 1.2)
+    seen = worlds.world(True, ["figure-cameraman", "eig-synthetic", "alpha-synthetic"], seeds=3)
+    spectrum = worlds.flat(worlds.WILD, worlds.FAR_ABOVE)
     seen = [
         saved._replace(
-            result=saved.result._replace(records=worlds.grades(saved.job.settings, spectrum=spectrum, rate=0.05))
+            result=saved.result._replace(records=worlds.grades(saved.job.settings, spectrum=spectrum, rate=0.06))
         )
-        if saved.job.settings.get("setting") == 1 and saved.job.settings["method"] == "MGDL" and seed == 2
+        if saved.job.label == "setting 1 MGDL learning rate 0.06 seed 2"
         else with_metrics(saved, snapshots={"9800": float(seed), "9850": 0.0})
         for saved in seen
         if (seed := saved.job.settings.get("seed")) is not None
@@ -263,7 +277,8 @@ def test_the_first_seed_is_seed_0_and_alpha_is_the_largest_of_all_seeds():
         found = by_id(verdicts(results))
         assert found["figure-cameraman/mgdl"].numbers["PSNR at 9800"] == 0
         assert found["eig-synthetic/1/alpha"].status is Status.FAILS
-        assert found["eig-synthetic/1/alpha"].numbers["grade 4"] == pytest.approx(61 / 0.05)
+        assert found["eig-synthetic/1/alpha"].numbers["MGDL's largest at 0.06"] == pytest.approx(61 / 0.06)
+        assert found["eig-synthetic/1/alpha"].numbers["MGDL's largest at 0.08"] == pytest.approx(0.8 / 0.08)
         assert found["eig-synthetic/2/alpha"].status is Status.HOLDS
 
 
@@ -277,16 +292,21 @@ def test_spectra_that_were_not_found_decide_nothing(seen):
             spectrum |= {end: np.full_like(spectrum[end], np.nan) for end in ("smallest", "largest")}
         return dataclasses.replace(record, observations={"spectrum": spectrum})
 
-    names = ["eig-synthetic", "eig-image-regression", "eig-image-denoising", "msdl-synthetic"]
+    names = ["eig-synthetic", "alpha-synthetic", "eig-image-regression", "eig-image-denoising", "msdl-synthetic"]
     results = [
         saved._replace(result=saved.result._replace(records=tuple(lost(r) for r in saved.result.records)))
         if "spectrum" in saved.job.settings["config"] else saved
         for saved in worlds.world(True, names)
     ]  # fmt: skip
-    found = [v for v in verdicts(results) if v.status is Status.NOT_COMPARABLE]
-    assert {v.sentence for v in found} == {"no spectrum was found there"}
-    # 8 of setting 1 and 8 of setting 2 have a spectrum in their rule, with those of MSDL, and 2 of each of 8 pictures.
-    assert len(found) == 16 + 16
+    found = by_id(verdicts(results))
+    ends = ("below", "several", "phases", "largest", "first-lower", "first-upper", "drops", "second", "late", "lower",
+            "upper", "inside", "count", "smallest", "alpha", "near", "multiple")  # fmt: skip
+    asking = [name for name in found if name.startswith(("eig", "msdl")) and name.endswith(ends)]
+    assert len(asking) == 11 + 12 + 2 + 4 * 4 + 4 * 3
+    for name in asking:
+        assert (found[name].status, found[name].sentence) == (Status.NOT_COMPARABLE, "no spectrum was found there"), (
+            name
+        )
 
 
 # ---- the command ------------------------------------------------------------------------------------------------
@@ -303,10 +323,12 @@ def store(tmp_path):
 def test_the_ledger_is_printed_plainly_and_as_json(store):
     plain = CliRunner().invoke(app, ["claims", str(store.path), "--item", "theorem"])
     assert plain.exit_code == 0
-    assert plain.output.splitlines()[-1] == "5 holds, 0 does not hold, 0 not comparable, 0 not run: 5 claims"
+    assert plain.output.splitlines()[-1] == (
+        "5 holds, 0 does not hold, 0 not reached with our settings, 0 not comparable, 0 not run: 5 claims"
+    )
     told = json.loads(CliRunner().invoke(app, ["claims", str(store.path), "--json"]).output)
     assert len(told) == len(claims())
-    assert {entry["status"] for entry in told} == {"holds", "not run"}
+    assert {entry["status"] for entry in told} == {"holds", "not run", "not comparable"}  # the walnut
     assert next(entry for entry in told if entry["id"] == "theorem/1")["keys"] == [
         saved.job.key for saved in worlds.world(True, ["theory"])[:1]
     ]

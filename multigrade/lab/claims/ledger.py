@@ -5,7 +5,9 @@ faithful ones are taken: the paper recipe first, then the fewest changed setting
 paper's. The rule always runs, so that its numbers are seen; whether it decides depends on how the results came about:
 
 quick recipe, stand-in picture, shrunk picture, other hyperparameters, other training, more epochs    never
-fewer epochs than the paper's    only in the direction that more epochs could not undo (``Claim.early``)
+fewer epochs than the paper's    only in the direction that more epochs could not undo (``Claim.early``), unless the
+                                 runs diverged or came to rest: more epochs would have changed nothing
+a rate or strength of our choice where the paper's is not recorded    may confirm, never refute
 """
 
 import dataclasses
@@ -14,24 +16,30 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ...files import finite
+from ...training.record import Outcome
 from .. import recipes
 from ..job import Saved
 
 RECIPES = ("paper", "fast", "best", "quick")
 DRAW = "noise_seed"  # which draw of the noise; any is as good, but all runs of a claim must have seen the same
 
+ENDED = (Outcome.PLATEAU, Outcome.OBSERVER)
 PAPER = "paper"  # the printed number among the numbers of a finding
 
 
 class Status(enum.StrEnum):
     HOLDS = "holds"
     FAILS = "does not hold"
+    NOT_REACHED = "not reached with our settings"
     NOT_COMPARABLE = "not comparable"
     NOT_RUN = "not run"
 
 
 class Need(NamedTuple):
-    """Results of one kind whose settings have these values, named for the rule. Several may match: rates, seeds."""
+    """Results of one kind whose settings have these values, named for the rule. Several may match: rates, seeds.
+
+    A tuple of values means any of them.
+    """
 
     role: str
     kind: str
@@ -41,7 +49,11 @@ class Need(NamedTuple):
         settings = saved.job.settings
         is_wanted = saved.job.kind == self.kind and settings.get("recipe", recipe) == recipe
         is_wanted &= settings.get("config") in recipes.CONFIGS  # not from outside the catalogue
-        return is_wanted and all(settings.get(name) == value for name, value in self.where.items())
+        return is_wanted and all(_is_among(settings.get(name), value) for name, value in self.where.items())
+
+
+def _is_among(value, wanted) -> bool:
+    return value in wanted if isinstance(wanted, tuple) else value == wanted
 
 
 Cells = Mapping[str, list[Saved]]
@@ -67,7 +79,8 @@ class Claim:
     ``note`` says what a reader must know to judge the verdict, first of all where hyperparameters were chosen by ground
     truth. ``early`` names the statuses that a run with fewer epochs than the paper's may give. ``any_size`` is for
     theorems, which hold with any settings. ``printed`` is the number where the claim is one. ``cell`` says which simple
-    methods did the same.
+    methods did the same. ``is_recorded`` is False where the paper does not say with which rate or strengths it got
+    there: ours may miss what theirs reach. ``undecidable`` says why no run can decide.
     """
 
     id: str
@@ -81,6 +94,8 @@ class Claim:
     any_size: bool = False
     printed: float | None = None
     cell: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    is_recorded: bool = True
+    undecidable: str = ""
 
 
 class Verdict(NamedTuple):
@@ -110,6 +125,8 @@ def judge(claim: Claim, results: Sequence[Saved]) -> Verdict:
         if len(found) == len(cells):
             return _decide(claim, cells, results)
         most = max(most, found, key=len)
+    if claim.undecidable:
+        return Verdict(claim, Status.NOT_COMPARABLE, claim.undecidable, {}, _keys(most), {}, None)
     missing = [need.role for need in claim.needs if need.role not in most]
     share = f"{len(missing)} of {len(claim.needs)} results are missing: " if most else "no result: "
     told = ", ".join(missing[:4]) + (" and more" if len(missing) > 4 else "")
@@ -167,11 +184,11 @@ def _is_other_picture(saved: Saved) -> bool:
 
 
 def _status(claim: Claim, finding: Finding, used: Sequence[Saved]) -> tuple[Status, str]:
-    if reason := _obstacle(claim, used):
+    if reason := claim.undecidable.rstrip(".") or _obstacle(claim, used):
         return Status.NOT_COMPARABLE, f"{reason}; {finding.sentence}"
     if finding.holds is None:
         return Status.NOT_COMPARABLE, finding.sentence
-    seen = Status.HOLDS if finding.holds else Status.FAILS
+    seen = Status.HOLDS if finding.holds else Status.FAILS if claim.is_recorded else Status.NOT_REACHED
     share = _share_of_epochs(used)
     if share is None:
         return seen, finding.sentence
@@ -201,9 +218,15 @@ def _obstacle(claim: Claim, used: Sequence[Saved]) -> str | None:
 
 
 def _share_of_epochs(used: Sequence[Saved]) -> tuple[int, int] | None:
-    """Fewest epochs of a run, and the paper's, if they are fewer."""
-    shares = (_epochs(saved.job.settings) for saved in used)
+    """Fewest epochs of a run, and the paper's, if they are fewer and more would have made a difference."""
+    shares = (_epochs(saved.job.settings) for saved in used if not _is_final(saved))
     return min(((epochs, full) for epochs, full in shares if 0 < epochs < full), default=None)
+
+
+def _is_final(saved: Saved) -> bool:
+    """Whether a run ended before its epochs did: it diverged, or every grade of it stood still or met its edge."""
+    outcomes = [record.outcome for record in saved.result.records]
+    return Outcome.DIVERGED in outcomes or (bool(outcomes) and all(outcome in ENDED for outcome in outcomes))
 
 
 def _baselines(claim: Claim, used: Sequence[Saved], results: Sequence[Saved]) -> dict[str, float]:

@@ -1,7 +1,8 @@
 """What rules read off saved results: means over seeds, and how restless a curve is."""
 
 import dataclasses
-from collections.abc import Sequence
+import itertools
+from collections.abc import Collection, Iterator, Sequence
 
 import numpy as np
 
@@ -12,6 +13,9 @@ from .ledger import Cells
 
 # A loss oscillates if it rises by this much per record, on average; our choice. 0.05 dB are 1.2 %.
 OSCILLATES = 0.05
+SLIGHTLY = 0.005  # dB per record of a loss that oscillates slightly
+# Columns of a thinned record: all rises up to a record, and its number in the full one.
+RISES, COUNT = "{} rises", "count"
 
 
 def mean(cell: Sequence[Saved], metric: str) -> float | None:
@@ -28,13 +32,26 @@ def spread(cell: Sequence[Saved], metric: str) -> dict[str, float]:
 
 def rises(record: RunRecord, column: str = "train_loss", *, first: float = 0.0, last: float = np.inf) -> float:
     """Mean rise of a loss, or fall of a PSNR, per record, in dB, between two steps (shares of the run if below 1)."""
-    steps = record.steps
     bounds = [bound * record.num_steps if bound <= 1 else bound for bound in (first, last)]
-    values = np.asarray(record.columns[column], np.float64)[(steps >= bounds[0]) & (steps <= bounds[1])]
-    if len(values) < 2:
+    inside = np.flatnonzero((record.steps >= bounds[0]) & (record.steps <= bounds[1]))
+    if len(inside) < 2:
         return 0.0
+    heights, counts = cumulated_rises(record, column)
+    start, end = inside[0], inside[-1]
+    return float((heights[end] - heights[start]) / (counts[end] - counts[start]))
+
+
+def cumulated_rises(record: RunRecord, column: str) -> tuple[np.ndarray, np.ndarray]:
+    """All upward moves (dB) up to each record, and how many records came before it.
+
+    A thinned record (``lab.evidence``) brings both with it.
+    """
+    if RISES.format(column) in record.columns:
+        return record.columns[RISES.format(column)], record.columns[COUNT]
+    values = np.asarray(record.columns[column], np.float64)
     decibel = -values if column == "psnr" else 10 * np.log10(np.maximum(values, 1e-300))
-    return float(np.mean(np.maximum(np.diff(decibel), 0)))
+    moves = np.maximum(np.diff(decibel), 0) if len(decibel) else decibel
+    return np.concatenate([[0.0], np.cumsum(moves)])[: len(values)], np.arange(len(values))
 
 
 def restlessness(cell: Sequence[Saved], column: str = "train_loss", *, grades: slice = slice(None), **span) -> float:
@@ -65,6 +82,29 @@ def eigenvalues(
     return found[~np.isnan(found[:, index])] if found.shape[1] > index else found[:0]
 
 
+def counts_near(cell: Sequence[Saved], bound: float, *, after: int = 0, until: float = np.inf) -> np.ndarray:
+    """How many of the recorded smallest eigenvalues of I - eta H are at or below the bound, look by look."""
+    return np.count_nonzero(eigenvalues(cell, "smallest", after=after, until=until) <= bound, axis=1)
+
+
+def windows(cell: Sequence[Saved]) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """(rises, smallest, largest) of each record, between one look at the spectrum and the next.
+
+    The loss's rises per record (n,), and the eigenvalues at both looks (n, 2, num); looks that did not find all of
+    them are left out.
+    """
+    for record in (record for saved in cell for record in saved.result.records):
+        seen = record.observations["spectrum"]
+        is_sound = np.isfinite(seen["smallest"]).all(1) & np.isfinite(seen["largest"]).all(1)
+        looks = np.flatnonzero(is_sound)
+        if len(looks) > 1:
+            spans = itertools.pairwise(seen["step"][looks])
+            restless = np.array([rises(record, first=first, last=last) for first, last in spans])
+            smallest, largest = (np.stack([seen[end][looks[:-1]], seen[end][looks[1:]]], axis=1)
+                                 for end in ("smallest", "largest"))  # fmt: skip
+            yield restless, smallest, largest
+
+
 def by_rate(cell: Sequence[Saved], metric: str) -> dict[float, float | None]:
     """The mean of a metric over seeds at each rate, rates rising; None where a run diverged."""
     rates = sorted({saved.job.settings["learning_rate"] for saved in cell})
@@ -77,10 +117,17 @@ def shared_rates(cells: Cells, metric: str) -> tuple[dict[str, dict[float, float
     """``by_rate`` of every role at the rates that all were run at; how many of the recipe's, if some are missing."""
     values = {name: by_rate(cell, metric) for name, cell in cells.items()}
     shared = set.intersection(*(set(each) for each in values.values()))
-    settings = next(iter(cells.values()))[0].job.settings
-    grid = set(dataclasses.asdict(recipes.CONFIGS[settings["config"]][settings["recipe"]])["rates"])
-    missing = "" if grid <= shared else f"{len(grid & shared)} of {len(grid)} rates were run"
+    missing = missing_rates(next(iter(cells.values())), shared)
     return {name: {rate: each[rate] for rate in sorted(shared)} for name, each in values.items()}, missing
+
+
+def missing_rates(cell: Sequence[Saved], run: Collection[float], low: float = 0.0, high: float = np.inf) -> str:
+    """How many of the recipe's rates in [low, high] were run, if some are missing."""
+    settings = cell[0].job.settings
+    config = "image sweep" if "image" in settings else "synthetic sweep"
+    grid = {rate for rate in dataclasses.asdict(recipes.CONFIGS[config][settings["recipe"]])["rates"]
+            if low <= rate <= high}  # fmt: skip
+    return "" if grid <= set(run) else f"{len(grid & set(run))} of {len(grid)} rates were run"
 
 
 def named(label: str, values: dict[float, float | None]) -> dict[str, float | None]:

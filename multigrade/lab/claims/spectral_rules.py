@@ -1,4 +1,8 @@
-"""The rules of Sections 6 and 7: what recorded eigenvalues of I - eta H and losses say."""
+"""The rules of Sections 6 and 7: what recorded eigenvalues of I - eta H and losses say.
+
+The same words have the same rule for every method. "All eigenvalues in (-1, 1)" is two claims: ``above_minus_one`` for
+the lower edge, below which descent oscillates, and ``below_one`` for the upper one.
+"""
 
 import itertools
 from collections.abc import Callable
@@ -6,20 +10,42 @@ from collections.abc import Callable
 import numpy as np
 
 from .ledger import Cells, Finding
-from .measures import OSCILLATES, eigenvalues, has_diverged, mean, named, restlessness, shared_rates
+from .measures import (
+    OSCILLATES,
+    SLIGHTLY,
+    counts_near,
+    eigenvalues,
+    has_diverged,
+    mean,
+    named,
+    restlessness,
+    shared_rates,
+)
 
 # Our readings of the text's words, in eigenvalues and shares of the looks at a spectrum.
 NEAR = -0.9  # "near -1" and "approaches -1"
 FAR_BELOW = -1.1  # "significantly below -1"
-REMAINS = 0.8  # "remains below": in this share of the looks at least
+REMAINS = 0.8  # "remains below", "stay below": in this share of the looks at least
 NEARLY_ALL = 0.95
-SLIGHTLY = 0.1  # "slightly above 1": by at most this
+ABOVE_ONE = 0.1  # "slightly above 1": by at most this
+# Neurons that sleep, and directions that rescale a ReLU network, give 1 exactly. Eigenvalues are found to 1e-5 of the
+# largest |1 - mu|, which is a few units at most.
+ROUNDING = 1e-4
 MUCH_BETTER = 0.1  # "much better accuracy": at most this share of the other's test loss; else "similar"
 SENSITIVE = 10  # a rate works if its loss is within this factor of the best of both methods
 
+Rule = Callable[[Cells], Finding]
 
-def share_below(index: int, bound: float, share: float) -> Callable[[Cells], Finding]:
-    """The eigenvalue with this index is below the bound in at least this share of the spectra."""
+
+def _unseen() -> Finding:
+    return Finding(None, "no spectrum was found there", {})
+
+
+# ---- where eigenvalues are --------------------------------------------------------------------------------------
+
+
+def share_below(index: int, bound: float, share: float) -> Rule:
+    """The eigenvalue with this index is at or below the bound in at least this share of the spectra."""
 
     def rule(cells: Cells) -> Finding:
         (cell,) = cells.values()
@@ -33,21 +59,45 @@ def share_below(index: int, bound: float, share: float) -> Callable[[Cells], Fin
     return rule
 
 
-def inside_until(last: int) -> Callable[[Cells], Finding]:
+def above_minus_one(until: float = np.inf) -> Rule:
     """No eigenvalue at or below -1 up to this step."""
 
     def rule(cells: Cells) -> Finding:
         (cell,) = cells.values()
-        found = eigenvalues(cell, "smallest", until=last)
+        found = eigenvalues(cell, "smallest", until=until)
         if not len(found):
             return _unseen()
-        lowest = float(np.min(found[:, 0]))
+        lowest = float(np.nanmin(found))
         return Finding(lowest > -1, f"lowest {lowest:.4f}", {"lowest": lowest})
 
     return rule
 
 
-def drops_after(step: int, bound: float = -1.0, index: int = 0) -> Callable[[Cells], Finding]:
+def below_one(until: float = np.inf) -> Rule:
+    """No eigenvalue above 1, by more than rounding, up to this step."""
+
+    def rule(cells: Cells) -> Finding:
+        (cell,) = cells.values()
+        found = eigenvalues(cell, "largest", until=until)
+        if not len(found):
+            return _unseen()
+        highest = float(np.nanmax(found))
+        return Finding(highest <= 1 + ROUNDING, f"highest {highest:.6f}", {"highest": highest})
+
+    return rule
+
+
+def nearly_all_inside(cells: Cells) -> Finding:
+    """Nearly all of the recorded smallest eigenvalues are above -1."""
+    (cell,) = cells.values()
+    found = eigenvalues(cell, "smallest")
+    if not len(found):
+        return _unseen()
+    share, lowest = float(np.mean(found[~np.isnan(found)] > -1)), float(np.nanmin(found))
+    return Finding(share >= NEARLY_ALL, f"{share:.1%} inside, lowest {lowest:.3f}", {"share": share, "lowest": lowest})
+
+
+def drops_after(step: int, bound: float = -1.0, index: int = 0) -> Rule:
     def rule(cells: Cells) -> Finding:
         (cell,) = cells.values()
         found = eigenvalues(cell, "smallest", index=index, after=step)
@@ -59,81 +109,133 @@ def drops_after(step: int, bound: float = -1.0, index: int = 0) -> Callable[[Cel
     return rule
 
 
-def stronger_after(step: int, since: int = 0) -> Callable[[Cells], Finding]:
-    """The loss oscillates after this step, and more than from ``since`` to it."""
-
-    def rule(cells: Cells) -> Finding:
-        (cell,) = cells.values()
-        if any(saved.result.records[0].num_steps <= step for saved in cell):
-            return Finding(None, f"the run ended before {step:,} epochs", {})
-        before, after = restlessness(cell, first=since, last=step), restlessness(cell, first=step)
-        told = f"{before:.3f} dB per record before, {after:.3f} after"
-        return Finding(after >= OSCILLATES and after > before, told, {"before": before, "after": after})
-
-    return rule
-
-
-def _unseen() -> Finding:
-    return Finding(None, "no spectrum was found there", {})
-
-
 def slightly_above(cells: Cells) -> Finding:
     (cell,) = cells.values()
     found = eigenvalues(cell, "largest")
     if not len(found):
         return _unseen()
     low, high = float(np.nanmin(found)), float(np.nanmax(found))
-    return Finding(low > 1 and high <= 1 + SLIGHTLY, f"from {low:.4f} to {high:.4f}", {"lowest": low, "highest": high})
+    is_slight = low > 1 and high <= 1 + ABOVE_ONE
+    return Finding(is_slight, f"from {low:.6f} to {high:.6f}", {"lowest": low, "highest": high})
 
 
-def nearly_inside(cells: Cells) -> Finding:
-    (cell,) = cells.values()
-    found = eigenvalues(cell, "smallest")
-    if not len(found):
+def more_often(cells: Cells) -> Finding:
+    found = {name: eigenvalues(cell, "smallest") for name, cell in cells.items()}
+    if not all(len(each) for each in found.values()):
         return _unseen()
-    share, lowest = float(np.mean(np.abs(found[~np.isnan(found)]) < 1)), float(np.nanmin(found))
-    return Finding(share >= NEARLY_ALL, f"{share:.1%} inside, lowest {lowest:.3f}", {"share": share, "lowest": lowest})
+    shares = {name: float(np.mean(each[~np.isnan(each)] <= NEAR)) for name, each in found.items()}
+    msdl, mgdl = shares.values()
+    told = ", ".join(f"{name} {share:.1%}" for name, share in shares.items())
+    return Finding(msdl > mgdl, f"below {NEAR}: {told}", shares)
 
 
-def confined(cells: Cells) -> Finding:
-    (cell,) = cells.values()
-    low, high = eigenvalues(cell, "smallest"), eigenvalues(cell, "largest")
-    if not len(low) or not len(high):
-        return _unseen()
-    lowest, highest = float(np.nanmin(low)), float(np.nanmax(high))
-    told = f"from {lowest:.4f} to {highest:.6f}"
-    return Finding(lowest > -1 and highest < 1, told, {"lowest": lowest, "highest": highest})
+# ---- phases of a run --------------------------------------------------------------------------------------------
+
+
+def more_near_after(step: int, first: int | None = None) -> Rule:
+    """More eigenvalues are near or below -1 after the step than before; about ``first`` of them before, if given."""
+
+    def rule(cells: Cells) -> Finding:
+        (cell,) = cells.values()
+        before, after = counts_near(cell, NEAR, until=step), counts_near(cell, NEAR, after=step)
+        if not len(before) or not len(after):
+            return _unseen()
+        typical, numbers = float(np.median(before)), {"before": float(before.mean()), "after": float(after.mean())}
+        is_as_told = first is None or abs(typical - first) <= 1
+        told = f"{numbers['before']:.1f} eigenvalues at or below {NEAR} before (median {typical:g}), "
+        return Finding(
+            bool(is_as_told and after.mean() > before.mean()), f"{told}{numbers['after']:.1f} after", numbers
+        )
+
+    return rule
+
+
+def one_then_several(step: int) -> Rule:
+    """Up to the step the smallest eigenvalue comes near -1 and the second is mostly away; after it, that is more often
+    near, too."""
+
+    def rule(cells: Cells) -> Finding:
+        (cell,) = cells.values()
+        before, after = eigenvalues(cell, "smallest", index=1, until=step), eigenvalues(
+            cell, "smallest", index=1, after=step
+        )  # fmt: skip
+        if not len(before) or not len(after):
+            return _unseen()
+        lowest = float(np.min(before[:, 0]))
+        early, late = (float(np.mean(each[:, 1] <= NEAR)) for each in (before, after))
+        told = f"before: smallest down to {lowest:.3f}, the second near -1 in {early:.0%} of spectra; after: {late:.0%}"
+        numbers = {"lowest before": lowest, "second near before": early, "second near after": late}
+        return Finding(lowest <= NEAR and early < 0.5 and late > early, told, numbers)
+
+    return rule
+
+
+def far_below_after(step: int, since: int) -> Rule:
+    """After the step the smallest eigenvalue is mostly far below -1, and more are near than from ``since`` on."""
+
+    def rule(cells: Cells) -> Finding:
+        (cell,) = cells.values()
+        found = eigenvalues(cell, "smallest", after=step)
+        between, after = counts_near(cell, NEAR, after=since, until=step), counts_near(cell, NEAR, after=step)
+        if not len(found) or not len(between):
+            return _unseen()
+        typical = float(np.median(found[:, 0]))
+        numbers = {"median smallest": typical, "near before": float(between.mean()), "near after": float(after.mean())}
+        told = f"median {typical:.3f}; eigenvalues near -1: {between.mean():.1f} before, {after.mean():.1f} after"
+        return Finding(bool(typical <= FAR_BELOW and after.mean() > between.mean()), told, numbers)
+
+    return rule
+
+
+def stronger_after(step: int, since: int = 0, first: str = "") -> Rule:
+    """The loss oscillates after this step, more than from ``since`` to it.
+
+    ``first`` is what the text says of the time before: it oscillates "slightly", or falls "steadily".
+    """
+
+    def rule(cells: Cells) -> Finding:
+        (cell,) = cells.values()
+        if any(saved.result.records[0].num_steps <= step for saved in cell):
+            return Finding(None, f"the run ended before {step:,} epochs", {})
+        before, after = restlessness(cell, first=since, last=step), restlessness(cell, first=step)
+        is_as_told = {"slightly": before >= SLIGHTLY, "steadily": before < OSCILLATES}.get(first, True)
+        told = f"{before:.4f} dB per record before, {after:.4f} after"
+        holds = is_as_told and after >= OSCILLATES and after > before
+        return Finding(holds, told, {"before": before, "after": after})
+
+    return rule
+
+
+# ---- losses -----------------------------------------------------------------------------------------------------
+
+
+def oscillates(cells: Cells) -> Finding:
+    ((name, cell),) = cells.items()
+    if has_diverged(cell):
+        return Finding(True, f"{name} diverged", {})
+    wild = restlessness(cell)
+    return Finding(wild >= OSCILLATES, f"{wild:.4f} dB per record", {name: wild})
+
+
+def falls_steadily(cells: Cells) -> Finding:
+    """Rises under the bound in the mean, and every grade ends below its start."""
+    ((name, cell),) = cells.items()
+    if has_diverged(cell):
+        return Finding(False, f"{name} diverged", {})
+    calm = restlessness(cell)
+    falls = all(record.train_loss[-1] < record.train_loss[0] for saved in cell for record in saved.result.records)
+    told = f"{calm:.4f} dB per record, {'every grade' if falls else 'not every grade'} ends below its start"
+    return Finding(calm < OSCILLATES and falls, told, {name: calm})
 
 
 def steadier(cells: Cells) -> Finding:
+    """The second's loss rises by less than half of the first's."""
     wild, calm = (restlessness(cell) for cell in cells.values())
     first, second = cells
     if has_diverged(cells[second]):
         return Finding(False, f"{second} diverged", {first: wild})
     told = f"{first} {wild:.4f} dB per record, {second} {calm:.4f}"
-    return Finding(wild >= OSCILLATES and calm < wild / 2, told, {first: wild, second: calm})
-
-
-def smaller_alpha(cells: Cells) -> Finding:
-    """||H|| = max |1 - mu| / eta over the recorded eigenvalues mu of I - eta H, over all seeds."""
-    (alpha,), grades = (_alphas(cell) for cell in cells.values())
-    if np.isnan([alpha, *grades]).any() or not all(len(eigenvalues(cell, "smallest")) for cell in cells.values()):
-        return _unseen()
-    told = f"alpha {alpha:.3g}, grades {' / '.join(f'{value:.3g}' for value in grades)}"
-    numbers = {"SGDL": alpha} | {f"grade {index + 1}": value for index, value in enumerate(grades)}
-    return Finding(max(grades) <= alpha / 2, told, numbers)
-
-
-def _alphas(cell) -> list[float]:
-    """The largest ||H|| of each grade, NaN where it was never found."""
-    found = []
-    for records in itertools.zip_longest(*(saved.result.records for saved in cell)):  # a seed may have fewer grades
-        norms = [np.nan]
-        for seen in (record.observations["spectrum"] for record in records if record is not None):
-            ends = np.stack([seen["smallest"][:, 0], seen["largest"][:, 0]])
-            norms.extend(np.ravel(np.abs(1 - ends) / seen["learning_rate"]))
-        found.append(float(np.fmax.reduce(norms)))
-    return found
+    return Finding(calm < wild / 2, told, {first: wild, second: calm})
 
 
 def similar(cells: Cells) -> Finding:
@@ -155,16 +257,6 @@ def _losses(losses: dict[str, float | None]) -> str:
     return "test losses: " + ", ".join(told)
 
 
-def more_often(cells: Cells) -> Finding:
-    found = {name: eigenvalues(cell, "smallest") for name, cell in cells.items()}
-    if not all(len(each) for each in found.values()):
-        return _unseen()
-    shares = {name: float(np.mean(each[~np.isnan(each)] <= NEAR)) for name, each in found.items()}
-    msdl, mgdl = shares.values()
-    told = ", ".join(f"{name} {share:.1%}" for name, share in shares.items())
-    return Finding(msdl > mgdl, f"below {NEAR}: {told}", shares)
-
-
 def sensitive(cells: Cells) -> Finding:
     losses, missing = shared_rates(cells, "train_loss")
     finite = {name: [loss for loss in each.values() if loss is not None] for name, each in losses.items()}
@@ -173,3 +265,45 @@ def sensitive(cells: Cells) -> Finding:
     numbers = {label: loss for name, each in losses.items() for label, loss in named(name, each).items()}
     told = missing or f"rates near the best: MSDL {msdl}, MGDL {mgdl}"
     return Finding(None if missing else msdl < mgdl, told, numbers)
+
+
+# ---- alpha ------------------------------------------------------------------------------------------------------
+
+
+def smaller_alpha(cells: Cells) -> Finding:
+    """||H|| = max |1 - mu| / eta over the recorded eigenvalues mu of I - eta H and all seeds, at every rate of both."""
+    sgdl, mgdl = ({rate: _at(cell, rate) for rate in _rates_run(cell)} for cell in cells.values())
+    numbers, told = {}, []
+    for rate in sorted(set(sgdl) & set(mgdl)):
+        (alpha,), grades = _alphas(sgdl[rate]), _alphas(mgdl[rate])
+        if np.isnan([alpha, *grades]).any():
+            return _unseen()
+        numbers |= {f"SGDL at {rate:g}": alpha, f"MGDL's largest at {rate:g}": max(grades)}
+        told.append(f"at {rate:g}: alpha {alpha:.3g}, grades {' / '.join(f'{value:.3g}' for value in grades)}")
+    if not told:
+        return Finding(None, "no rate at which both were looked at and did not diverge", {})
+    pairs = zip(*[iter(numbers.values())] * 2, strict=True)
+    return Finding(all(largest <= alpha / 2 for alpha, largest in pairs), "; ".join(told), numbers)
+
+
+def _rates_run(cell) -> set[float]:
+    lost = {saved.job.settings["learning_rate"] for saved in cell if has_diverged([saved])}
+    return {saved.job.settings["learning_rate"] for saved in cell} - lost
+
+
+def _at(cell, rate: float) -> list:
+    return [saved for saved in cell if saved.job.settings["learning_rate"] == rate]
+
+
+def _alphas(cell) -> list[float]:
+    """The largest ||H|| of each grade, NaN where it was never found."""
+    if not len(eigenvalues(cell, "smallest")):
+        return [np.nan] * max(len(saved.result.records) for saved in cell)
+    found = []
+    for records in itertools.zip_longest(*(saved.result.records for saved in cell)):  # a seed may have fewer grades
+        norms = [np.nan]
+        for seen in (record.observations["spectrum"] for record in records if record is not None):
+            ends = np.stack([seen["smallest"][:, 0], seen["largest"][:, 0]])
+            norms.extend(np.ravel(np.abs(1 - ends) / seen["learning_rate"]))
+        found.append(float(np.fmax.reduce(norms)))
+    return found
