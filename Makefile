@@ -3,7 +3,10 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-all check docs bench clean
+.PHONY: help demo test test-all check docs bench clean
+
+help:   ## this list
+	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/  make \1\t\2/p' Makefile | expand -t 18
 
 $(VENV)/run: pyproject.toml
 	$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11) and 'multigrade needs Python 3.11 or newer')"
@@ -36,5 +39,5 @@ docs: $(VENV)/dev   ## the documentation, in site/index.html
 bench: $(VENV)/dev   ## measurements, each against its rival in one run
 	$(BIN)/python -m benchmarks
 
-clean:
+clean:   ## remove the virtual environment
 	rm -rf $(VENV)

@@ -196,12 +196,6 @@ def test_second_derivatives_of_rows_one_are_printed_correctly():
             assert is_close(denoising_block(row, column, second), true_block("denoising", row, column))
 
 
-def test_kronecker_product_of_a_column_and_a_row_is_their_outer_product():
-    q = SAMPLES[0, 0]
-    column, row = FIRST["W1"](q), FIRST["b1"](q).T
-    np.testing.assert_array_equal(np.kron(column, row), column @ row)
-
-
 def test_beta_is_missing_from_the_gradient_in_w1():
     with jax.enable_x64(True):
         gradient = np.asarray(jax.grad(denoising_loss)(PARAMS)[0].weight).T.ravel()
