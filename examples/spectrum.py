@@ -1,7 +1,7 @@
 """The figures of docs/spectrum.md: setting 1 by one deep network and by four grades, with the spectrum followed.
 
 python examples/spectrum.py                          # a few minutes on two cores
-python examples/spectrum.py --epochs 2000 -o .       # a quick look
+python examples/spectrum.py --steps 2000 -o .       # a quick look
 """
 
 import argparse
@@ -22,15 +22,15 @@ from multigrade.training import Plan, fit_grades
 RATES = {"SGDL-1": 0.08, "MGDL-1": 0.06}  # the paper's
 
 
-def record_period(epochs: int) -> int:
-    return min(100, max(epochs // 50, 1))
+def record_period(steps: int) -> int:
+    return min(100, max(steps // 50, 1))
 
 
-def train(name: str, epochs: int, observers, learning_rate: float):
+def train(name: str, steps: int, observers, learning_rate: float):
     data = setting(1)
     return fit_grades(
         structures.PAPER[name], data.x_train, data.y_train,
-        Plan(epochs, "gd", learning_rate, observers=observers, record_every=record_period(epochs)),
+        Plan(steps, "gd", learning_rate, observers=observers, record_every=record_period(steps)),
     )  # fmt: skip
 
 
@@ -70,20 +70,20 @@ def safe_rate_figure(runs) -> Figure:
     beneath.axhline(RATES["SGDL-1"], color="C0", linewidth=0.9)
     above.set_ylabel("training loss")
     above.legend()
-    beneath.set(xlabel="epochs", ylabel=r"learning rate $\eta$")
+    beneath.set(xlabel="steps", ylabel=r"learning rate $\eta$")
     return figure
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--epochs", type=int, default=100_000, help="per grade")
+    parser.add_argument("--steps", type=int, default=100_000, help="per grade")
     parser.add_argument("-o", "--output", type=Path, default=Path("docs/figures"), help="folder of the figures")
     arguments = parser.parse_args()
     arguments.output.mkdir(parents=True, exist_ok=True)
-    every = max(arguments.epochs // 50, 1)
+    every = max(arguments.steps // 50, 1)
     fits = {}
     for name, rate in RATES.items():
-        fits[name] = train(name, arguments.epochs, [SpectrumObserver(every=every)], rate)
+        fits[name] = train(name, arguments.steps, [SpectrumObserver(every=every)], rate)
         print(f"{name}, eta = {rate}")
         for summary in summarise_spectrum(fits[name].records):
             print(" ", summary.sentence, flush=True)
@@ -91,7 +91,7 @@ def main() -> None:
             density_figure(fits[name]).savefig(arguments.output / "spectrum_density.png", dpi=110)
     titles = {rf"{name}, $\eta$ = {RATES[name]}": fit.records for name, fit in fits.items()}
     spectrum_figure(titles).savefig(arguments.output / "spectrum_setting1.png", dpi=110)
-    safe = train("SGDL-1", arguments.epochs, [SafeRate(every=5 * record_period(arguments.epochs))], RATES["SGDL-1"])
+    safe = train("SGDL-1", arguments.steps, [SafeRate(every=5 * record_period(arguments.steps))], RATES["SGDL-1"])
     runs = {"constant rate 0.08": fits["SGDL-1"].records[0], "safe rate": safe.records[0]}
     safe_rate_figure(runs).savefig(arguments.output / "spectrum_safe_rate.png", dpi=110)
     for label, record in runs.items():

@@ -8,7 +8,7 @@ import threading
 from typing import Annotated
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from .commands import claims, demo, image, info, report, reproduce, runs, spectrum, table
 from .version import __version__
@@ -25,6 +25,26 @@ class _Commands(TyperGroup):
             raise typer.Exit(130) from None
 
 
+# Names of options before 0.1, which are understood until 0.2: old name, present name.
+RENAMED = {"--epochs": "--steps", "--solver": "--optimiser"}
+
+
+class _Command(TyperCommand):
+    """A command that understands old names of its options, and says what they are called now."""
+
+    def parse_args(self, ctx, args):
+        known = {name for parameter in self.params for name in parameter.opts}
+        return super().parse_args(ctx, [_present_name(argument, known) for argument in args])
+
+
+def _present_name(argument: str, known: set[str]) -> str:
+    name, equals, value = argument.partition("=")
+    if name in known or RENAMED.get(name) not in known:
+        return argument
+    print(f"multigrade: {name} is now called {RENAMED[name]}; the old name goes with version 0.2", file=sys.stderr)
+    return RENAMED[name] + equals + value
+
+
 app = typer.Typer(
     cls=_Commands,
     help="Multi-grade deep learning: fit functions and tables, restore images, look inside training.",
@@ -32,17 +52,12 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("demo")(demo.demo)
-app.command("fit")(table.fit)
-app.command("predict")(table.predict)
-app.command("spectrum")(spectrum.spectrum)
-for task in (image.regress, image.denoise, image.deblur, image.inpaint, image.upsample):
-    app.command(task.__name__)(task)
-app.command("reproduce")(reproduce.reproduce)
-app.command("runs")(runs.runs)
-app.command("claims")(claims.claims)
-app.command("report")(report.report)
-app.command("info")(info.info)
+for command in (
+    demo.demo, table.fit, table.predict, spectrum.spectrum,
+    image.regress, image.denoise, image.deblur, image.inpaint, image.upsample,
+    reproduce.reproduce, runs.runs, claims.claims, report.report, info.info,
+):  # fmt: skip
+    app.command(command.__name__, cls=_Command)(command)
 
 
 def _version(value: bool) -> None:
@@ -80,12 +95,15 @@ def main() -> None:
 
 
 def _interrupt(signum: int, frame) -> None:
-    """KeyboardInterrupt; but Python drops what rises in a callback of its garbage collector, and JAX has one that often
-    is the first to run after a compilation. There, a moment later."""
+    """Raise KeyboardInterrupt; inside a callback of the garbage collector, send the signal again a moment later.
+
+    Python drops exceptions in such a callback, and JAX has one, which is often the first to run after a compilation.
+    """
     callbacks = {getattr(callback, "__code__", None) for callback in gc.callbacks}
     while frame is not None:
         if frame.f_code in callbacks:
-            main = threading.main_thread().ident  # told by itself it would first finish what it waits for
+            # The main thread is signalled from another one: by itself it would first finish what it waits for.
+            main = threading.main_thread().ident
             threading.Timer(0.05, signal.pthread_kill, [main, signum]).start()
             return
         frame = frame.f_back

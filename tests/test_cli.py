@@ -69,6 +69,14 @@ def test_help_and_version_answer_without_importing_jax(tmp_path):
     assert "predict" in run("--help", cwd=tmp_path).stdout
 
 
+def test_an_old_name_of_an_option_is_understood_and_the_present_one_named(table, attempt):
+    old = attempt("fit", "data.csv", "--solver=gd", "--steps", "0", cwd=table)
+    hint, refusal = old.stderr.splitlines()
+    assert hint == "multigrade: --solver is now called --optimiser; the old name goes with version 0.2"
+    assert refusal == "multigrade: --steps must be at least 1; got 0"
+    assert "--steps must be" in attempt("demo", "--epochs", "0", cwd=table).stderr.splitlines()[1]
+
+
 @pytest.mark.parametrize("suffix", ["csv", pytest.param("npz", marks=pytest.mark.slow)])
 def test_fit_then_predict_recovers_the_function(table, suffix):
     small = ["--grades", 2, "--width", 24, "--steps", 400]
@@ -88,14 +96,14 @@ def test_quiet_prints_nothing(table, monkeypatch):
     monkeypatch.setenv("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
     monkeypatch.delenv("TF_CPP_MIN_LOG_LEVEL", raising=False)
     for _ in range(2):
-        result = run("fit", "data.csv", *"--steps 5 --grades 1 --width 8 --solver gd --quiet".split(), cwd=table)
+        result = run("fit", "data.csv", *"--steps 5 --grades 1 --width 8 --optimiser gd --quiet".split(), cwd=table)
         assert (result.stdout, result.stderr) == ("", "")
     assert any((table / "programs").iterdir())
 
 
 @pytest.mark.slow
 def test_an_interrupted_fit_continues(table):
-    arguments = ["fit", "data.csv", *"--steps 2000 --grades 2 --width 16 --solver adam --model".split()]
+    arguments = ["fit", "data.csv", *"--steps 2000 --grades 2 --width 16 --optimiser adam --model".split()]
     process = subprocess.Popen([*RUN, *arguments, "killed.safetensors"], cwd=table, stderr=subprocess.DEVNULL)
     checkpoint = table / "killed.checkpoint"
     deadline = time.monotonic() + 120
@@ -142,7 +150,7 @@ def test_a_bad_table_gets_one_line_and_leaves_no_file(tmp_path, attempt, name):
         (["fit", "data.csv", "--layers", "0"], "--layers must be at least 1"),
         (["fit", "data.csv", "--width", "2000000", "--quiet"], "not enough memory"),
         (["fit", "data.csv", "--learning-rate", "-1"], "learning_rate"),
-        (["fit", "data.csv", "--solver", "convex"], "--solver must be one of gd, momentum, adam, muon, lbfgs"),
+        (["fit", "data.csv", "--optimiser", "convex"], "--optimiser must be one of gd, momentum, adam, muon, lbfgs"),
         (["fit", "data.csv", "--target", "y,y"], "target must name every column once; got 'y,y'"),
         (["fit", "data.csv", "--method", "x"], "--method must be one of"),
         (["fit", "data.csv", "--model", "nowhere/m.safetensors"], "does not exist"),
@@ -151,7 +159,7 @@ def test_a_bad_table_gets_one_line_and_leaves_no_file(tmp_path, attempt, name):
         (["predict", "missing.safetensors", "data.csv", "-o", "out.csv"], "no file"),
         (["predict", "m", "data.csv", "-o", "data.csv"], "is the input"),
         (["demo", "-o", "picture.txt"], "must end in"),
-        (["demo", "--epochs", "0"], "--epochs must be at least 1"),
+        (["demo", "--steps", "0"], "--steps must be at least 1"),
         (["demo", "--seed", "-1"], "--seed must be from 0"),
         (["fit", "data.csv", "--method", "sgdl", "--grades", "2"], "--grades belongs to --method mgdl"),
         (["fit", "flat.npz"], "y must have one or two dimensions"),
@@ -174,7 +182,7 @@ def test_a_mistake_in_a_process_of_its_own(tmp_path):
 
 
 def test_wrong_columns_are_named(table):
-    run("fit", "data.csv", *"--steps 5 --grades 1 --width 8 --solver gd -q --model m.safetensors".split(), cwd=table)
+    run("fit", "data.csv", *"--steps 5 --grades 1 --width 8 --optimiser gd -q --model m.safetensors".split(), cwd=table)
     (table / "other.csv").write_text("a,c\n1,2\n")
     result = run("predict", "m.safetensors", "other.csv", "-o", "out.csv", cwd=table, check=False)
     assert_one_line(result)
@@ -182,7 +190,7 @@ def test_wrong_columns_are_named(table):
     assert list(load_estimator(table / "m.safetensors").feature_names_in_) == ["a", "b"]  # as if fitted to a data frame
 
 
-SMALL = "--steps 20 --grades 1 --width 8 --layers 1 --solver adam -q --model m.safetensors".split()
+SMALL = "--steps 20 --grades 1 --width 8 --layers 1 --optimiser adam -q --model m.safetensors".split()
 
 
 @pytest.mark.parametrize(("target", "names"), [("x0", ["x0"]), ("y", ["y0", "y1"]), ("y1", ["y1"])])
@@ -220,7 +228,9 @@ def test_a_grade_that_is_left_out_is_told_of(tmp_path, call):
     generator = np.random.default_rng(0)
     x = generator.uniform(-1, 1, (80, 1))
     np.savez(tmp_path / "line.npz", X=x, y=x[:, 0] + 0.5 * generator.normal(size=80))
-    options = "--steps 200 --grades 3 --width 8 --layers 1 --solver adam --early-stopping --model m.safetensors".split()
+    options = (
+        "--steps 200 --grades 3 --width 8 --layers 1 --optimiser adam --early-stopping --model m.safetensors".split()
+    )
     told = call("fit", "line.npz", *options, cwd=tmp_path)
     kept = load_estimator(tmp_path / "m.safetensors").n_grades_
     assert kept < 3
@@ -243,7 +253,7 @@ def test_predictions_keep_their_digits(tmp_path):
 
 
 def test_demo_draws_a_picture(tmp_path):
-    result = run("demo", "--epochs", 200, "-o", "demo.png", "-q", "--no-picture", cwd=tmp_path)
+    result = run("demo", "--steps", 200, "-o", "demo.png", "-q", "--no-picture", cwd=tmp_path)
     assert "MGDL-1" in result.stdout
     assert (tmp_path / "demo.png").read_bytes().startswith(b"\x89PNG")
     assert "Runs beside the paper" in (tmp_path / "demo.html").read_text()
@@ -306,7 +316,7 @@ def test_a_mistake_with_a_picture_gets_one_line_and_exit_code_2(tmp_path, attemp
 
 
 def test_a_picture_is_denoised_and_measured(tmp_path):
-    options = "--add-noise 20 --width 16 --layers 1 --grades 2 --epochs 50 --baselines --figure f.png --json m.json"
+    options = "--add-noise 20 --width 16 --layers 1 --grades 2 --steps 50 --baselines --figure f.png --json m.json"
     result = run("denoise", ":chart", "-o", "out.png", *options.split(), cwd=tmp_path)
     for row in ("input", "grade 1", "result", "baseline: TV (ROF)"):
         assert row in result.stdout

@@ -130,14 +130,14 @@ def test_command_writes_a_figure_and_a_record_that_can_be_read_back(tmp_path):
     table, figure = tmp_path / "table.csv", tmp_path / "figure.png"
     rows = "\n".join(f"{a:.6f},{b:.6f}" for a, b in zip(X[:, 0], Y[:, 0], strict=True))
     table.write_text("x,y\n" + rows)
-    options = ["--epochs", "20", "--every", "10", "--num", "2", "--edge", "-0.95", "-o", str(figure)]
+    options = ["--steps", "20", "--every", "10", "--num", "2", "--edge", "-0.95", "-o", str(figure)]
     result = CliRunner().invoke(app, ["spectrum", str(table), *options])
     assert result.exit_code == 0, result.output
     assert result.output.count("at or below -1 in") == 4
     assert figure.stat().st_size > 0
     records, description = load_spectrum(tmp_path / "figure.safetensors")
     assert (description["source"], description["method"]) == ("table.csv", "mgdl")
-    again = run_spectrum(str(table), method="mgdl", epochs=20, every=10, num=2, edge=-0.95)
+    again = run_spectrum(str(table), method="mgdl", steps=20, every=10, num=2, edge=-0.95)
     for record, repeated in zip(records, again, strict=True):
         seen, expected = record.observations["spectrum"], repeated.observations["spectrum"]
         np.testing.assert_allclose(seen["smallest"], expected["smallest"], rtol=1e-9)

@@ -159,7 +159,7 @@ def at_a_terminal(arguments, cwd, width):
 
 
 def test_the_live_view_draws_a_curve_per_grade(table):
-    arguments = "fit data.csv --steps 200 --grades 2 --width 8 --solver gd --tensorboard runs".split()
+    arguments = "fit data.csv --steps 200 --grades 2 --width 8 --optimiser gd --tensorboard runs".split()
     shown = at_a_terminal(arguments, table, 80)
     assert "grade 2/2" in shown
     last = shown[shown.rindex("grade 2/2") :]
@@ -170,7 +170,7 @@ def test_the_live_view_draws_a_curve_per_grade(table):
 
 
 def test_an_interrupt_is_answered(table):
-    arguments = "fit data.csv --steps 100000000 --grades 1 --width 8 --solver gd --tensorboard runs".split()
+    arguments = "fit data.csv --steps 100000000 --grades 1 --width 8 --optimiser gd --tensorboard runs".split()
     # Shells start background jobs with SIGINT ignored, and children would inherit that from the tests.
     listen = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
     code = f"{listen}; from multigrade.cli import main; main()"
@@ -216,7 +216,11 @@ except KeyboardInterrupt:
 
 @pytest.mark.parametrize(
     ("words", "expected"),
-    [("multigrade den", "denoise"), ("multigrade fit --tens", "--tensorboard"), ("multigrade fit --solver l", "lbfgs")],
+    [
+        ("multigrade den", "denoise"),
+        ("multigrade fit --tens", "--tensorboard"),
+        ("multigrade fit --optimiser l", "lbfgs"),
+    ],
 )
 def test_the_shell_completes_commands_options_and_values(words, expected, tmp_path):
     asked = {"_MULTIGRADE_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}

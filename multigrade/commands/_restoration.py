@@ -55,7 +55,7 @@ class Result:
         if estimated is not None:
             console.print(f"PSNR about {estimated:.1f} dB, estimated from the noise alone")
         if self.metrics.get("is_worse_than_input"):
-            console.print("the input is nearer to the clean picture than this: try --recipe best, or more --epochs")
+            console.print("the input is nearer to the clean picture than this: try --recipe best, or more --steps")
         console.print(f"written to {output} after {self.metrics['seconds']:.0f} s", soft_wrap=True)
 
 

@@ -36,7 +36,7 @@ def run_spectrum(
     *,
     method: str = "mgdl",
     learning_rate: float | None = None,
-    epochs: int = 100_000,
+    steps: int = 100_000,
     every: int | None = None,
     num: int = 10,
     edge: float | None = None,
@@ -45,25 +45,25 @@ def run_spectrum(
     seed: int = 0,
     observers: Sequence[Observer] = (),
 ) -> tuple[RunRecord, ...]:
-    """Train by full-batch gradient descent and record the spectrum every ``every`` epochs: one record per grade.
+    """Train by full-batch gradient descent and record the spectrum every ``every`` steps: one record per grade.
 
     ``source`` is "1" or "2" for the paper's settings, an image's path or a free picture's name (grey, every
     ``stride``-th pixel, 4), or the path of a table (column ``target``, "y", from the others, all standardised).
-    ``epochs`` are per grade. ``edge`` ends a grade when the smallest eigenvalue falls below it; the paper's image runs
+    ``steps`` are per grade. ``edge`` ends a grade when the smallest eigenvalue falls below it; the paper's image runs
     use -0.95.
     """
     if method not in METHODS:
         raise ValueError(f"method must be one of {', '.join(METHODS)}; got {method!r}")
-    if epochs < 1:
-        raise ValueError(f"epochs must be at least 1; got {epochs!r}")
-    every = max(epochs // 50, 1) if every is None else every
+    if steps < 1:
+        raise ValueError(f"steps must be at least 1; got {steps!r}")
+    every = max(steps // 50, 1) if every is None else every
     rules = () if edge is None else (edge_of_stability(edge),)
     spectrum = SpectrumObserver(every=every, num=num, rules=rules)
     problem = load_problem(source, target=target, stride=stride)
     rate = PAPER_RATES.get((source, method.upper()), OTHER_RATE) if learning_rate is None else learning_rate
     fit = fit_grades(
         structure_for(problem, method), problem.inputs, problem.targets,
-        Plan(epochs, "gd", rate, record_every=math.gcd(every, 100), observers=(spectrum, *observers), seed=seed),
+        Plan(steps, "gd", rate, record_every=math.gcd(every, 100), observers=(spectrum, *observers), seed=seed),
     )  # fmt: skip
     return fit.records
 

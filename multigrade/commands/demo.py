@@ -10,7 +10,7 @@ def demo(
     output: Annotated[Path, typer.Option("-o", "--output", help="Where to write the picture.")] = Path(
         "multigrade-demo.png"
     ),
-    epochs: Annotated[int, typer.Option(help="Gradient descent steps for SGDL, and for each grade of MGDL.")] = 50_000,
+    steps: Annotated[int, typer.Option(help="Gradient descent steps for SGDL, and for each grade of MGDL.")] = 50_000,
     seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
     picture: Annotated[bool, typer.Option(help="Denoise a free picture as well.")] = True,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
@@ -24,8 +24,8 @@ def demo(
     from ..files import check_output
 
     check_output(output, (".png", ".svg", ".pdf"))
-    if epochs < 1:
-        raise ValueError(f"--epochs must be at least 1; got {epochs}")
+    if steps < 1:
+        raise ValueError(f"--steps must be at least 1; got {steps}")
     if not 0 <= seed < 2**32:
         raise ValueError(f"--seed must be from 0 to 2**32 - 1; got {seed}")
     from .. import structures
@@ -41,14 +41,14 @@ def demo(
         with ProgressObserver(len(structure), name) as progress:
             fits[name] = fit_grades(
                 structure, data.x_train, data.y_train,
-                Plan(epochs, "gd", rate, seed=seed, observers=() if quiet else (progress,)),
+                Plan(steps, "gd", rate, seed=seed, observers=() if quiet else (progress,)),
                 validation=(data.x_validation, data.y_validation),
             )  # fmt: skip
     _print(fits, data)
     _draw(fits, data, output)
     print(f"figure written to {output}")
-    command = f"multigrade demo --epochs {epochs} --seed {seed}"
-    jobs = _function_jobs(fits, data, {"epochs": epochs, "seed": seed, "command": command})
+    command = f"multigrade demo --steps {steps} --seed {seed}"
+    jobs = _function_jobs(fits, data, {"epochs": steps, "seed": seed, "command": command})
     if picture:
         beside = output.with_name(f"{output.stem}-picture{output.suffix}")
         jobs.append(_denoise(beside, {"seed": seed, "command": command}, quiet))

@@ -13,7 +13,7 @@ Recipe = Annotated[str, typer.Option(help="fast, best (the best picture) or pape
 Grades = Annotated[int | None, typer.Option(help="Number of grades (mgdl).")]
 Layers = Annotated[int | None, typer.Option(help="Hidden layers per grade (mgdl), or in all (sgdl).")]
 Width = Annotated[int | None, typer.Option(help="Neurons per hidden layer.")]
-Epochs = Annotated[int | None, typer.Option(help="Steps per grade.")]
+Epochs = Annotated[int | None, typer.Option("--steps", help="Steps per grade.")]
 Rate = Annotated[float | None, typer.Option(help="Learning rate (peak, with the fast recipe).")]
 Weight = Annotated[
     float | None, typer.Option("--lambda", help="Weight of total variation; from the noise level if not given.")

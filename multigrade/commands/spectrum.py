@@ -12,8 +12,10 @@ def spectrum(
         str, typer.Option(help="sgdl, mgdl or msdl.", autocompletion=lambda: ["sgdl", "mgdl", "msdl"])
     ] = "mgdl",
     learning_rate: Annotated[float | None, typer.Option(help="Rate; the paper's for settings 1 and 2.")] = None,
-    epochs: Annotated[int, typer.Option(help="Gradient descent steps, per grade for mgdl.")] = 100_000,
-    every: Annotated[int | None, typer.Option(help="Epochs between spectra; a fiftieth of the epochs.")] = None,
+    steps: Annotated[int, typer.Option(help="Gradient descent steps, per grade for mgdl.")] = 100_000,
+    every: Annotated[
+        int | None, typer.Option(help="Steps between spectra; a fiftieth of the steps if not given.")
+    ] = None,
     num: Annotated[int, typer.Option(help="Eigenvalues at either end.")] = 10,
     edge: Annotated[float | None, typer.Option(help="End a grade when an eigenvalue falls below this.")] = None,
     target: Annotated[str | None, typer.Option(help="Column to predict, for tables; y if not given.")] = None,
@@ -47,7 +49,7 @@ def spectrum(
 
     if method not in METHODS:
         raise ValueError(f"--method must be one of {', '.join(METHODS)}; got {method!r}")
-    arguments = {"method": method, "learning_rate": learning_rate, "epochs": epochs, "every": every, "num": num}
+    arguments = {"method": method, "learning_rate": learning_rate, "steps": steps, "every": every, "num": num}
     arguments |= {"edge": edge, "target": target, "stride": stride, "seed": seed}
     num_grades = 4 if method == "mgdl" else 1
     with watching(num_grades, "spectrum", quiet=quiet, tensorboard=tensorboard) as observers:

@@ -8,7 +8,7 @@ import typer
 
 # For the completion of the shell, which must not wait for JAX.
 METHODS = ["mgdl", "sgdl", "msdl"]
-SOLVERS = ["gd", "momentum", "adam", "muon", "lbfgs"]
+OPTIMISERS = ["gd", "momentum", "adam", "muon", "lbfgs"]
 TensorBoard = Annotated[Path | None, typer.Option(help="Write TensorBoard files to this folder while it goes.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
 
@@ -26,10 +26,12 @@ def fit(
         int | None, typer.Option(help="Hidden layers: 2 per grade of mgdl, 6 for sgdl, 3 for msdl if not given.")
     ] = None,
     steps: Annotated[int | None, typer.Option(help="Steps: 300 per grade of mgdl, 900 otherwise if not given.")] = None,
-    solver: Annotated[
-        str, typer.Option(help="gd, momentum, adam, muon or lbfgs.", autocompletion=lambda: SOLVERS)
+    optimiser: Annotated[
+        str, typer.Option(help="gd, momentum, adam, muon or lbfgs.", autocompletion=lambda: OPTIMISERS)
     ] = "muon",
-    learning_rate: Annotated[float | None, typer.Option(help="Peak rate; the solver's default if not given.")] = None,
+    learning_rate: Annotated[
+        float | None, typer.Option(help="Peak rate; the optimiser's default if not given.")
+    ] = None,
     early_stopping: Annotated[
         bool,
         typer.Option(help="Hold out a tenth of the rows; stop on them, and keep only grades that improve on them."),
@@ -48,15 +50,15 @@ def fit(
     check_output(model, (".safetensors",))
     if grades is not None and method != "mgdl":
         raise ValueError(f"--grades belongs to --method mgdl; got --method {method}")
-    if solver not in SOLVERS:
-        raise ValueError(f"--solver must be one of {', '.join(SOLVERS)}; got {solver!r}")
+    if optimiser not in OPTIMISERS:
+        raise ValueError(f"--optimiser must be one of {', '.join(OPTIMISERS)}; got {optimiser!r}")
     for name, value in {"--grades": grades, "--width": width, "--layers": layers, "--steps": steps}.items():
         if value is not None and value < 1:
             raise ValueError(f"{name} must be at least 1; got {value}")
     table = read_table(data)
     inputs, targets = split_target(table, target)
     estimator = _estimator(
-        method, width, layers, n_grades=grades, max_iter=steps, solver=solver, learning_rate=learning_rate,
+        method, width, layers, n_grades=grades, max_iter=steps, solver=optimiser, learning_rate=learning_rate,
         early_stopping=early_stopping, random_state=seed,
     )  # fmt: skip
     checkpoint = model.with_suffix(".checkpoint")
