@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo test test-all check docs bench clean
+.PHONY: help demo test test-all check docs evidence-check bench clean
 
 help:   ## this list
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/  make \1\t\2/p' Makefile | expand -t 18
@@ -35,6 +35,9 @@ check: $(VENV)/dev   ## format, lint, types
 
 docs: $(VENV)/dev   ## the documentation, in site/index.html
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+evidence-check: $(VENV)/dev   ## whether docs/verdicts.md says what the results in evidence/ say
+	$(BIN)/python -m pytest tests/test_evidence.py
 
 bench: $(VENV)/dev   ## measurements, each against its rival in one run
 	$(BIN)/python -m benchmarks

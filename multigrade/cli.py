@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from .commands import claims, demo, image, info, report, reproduce, runs, spectrum, table
+from .commands import claims, demo, evidence, image, info, report, reproduce, runs, spectrum, table
 from .version import __version__
 
 
@@ -55,7 +55,7 @@ app = typer.Typer(
 for command in (
     demo.demo, table.fit, table.predict, spectrum.spectrum,
     image.regress, image.denoise, image.deblur, image.inpaint, image.upsample,
-    reproduce.reproduce, runs.runs, claims.claims, report.report, info.info,
+    reproduce.reproduce, runs.runs, claims.claims, evidence.evidence, report.report, info.info,
 ):  # fmt: skip
     app.command(command.__name__, cls=_Command)(command)
 
