@@ -1,6 +1,26 @@
 """Multi-grade deep learning (MGDL): deep networks trained as a sequence of shallow ones, on JAX.
 
-The names below are public; each is imported when it is first used, so that ``import multigrade`` costs nothing.
+Each *grade* is a shallow network. It is fitted to what the earlier grades left over, on top of their frozen features,
+and the model is the sum of all grades.
+
+    from multigrade import MultiGradeRegressor
+    model = MultiGradeRegressor(n_grades=3).fit(X, y)              # a scikit-learn estimator
+
+    from multigrade import Plan, fit_grades, structures
+    fit = fit_grades(structures.graded(1, [(32,), (32,)], 1), x, y, Plan(1000, learning_rate=0.01))
+
+Where to look:
+
+    estimators      MultiGradeRegressor, SingleGradeRegressor, MultiScaleRegressor, load_estimator
+    training        fit_grades, train_grades, minimise; Plan, Regression, Checkpointing, GradeProblem; Fit, Outcome
+    networks        Network, MultiScaleNetwork, FourierFeatures; structures.graded and the paper's structures
+    observers       Observation, Snapshot; stopping rules Plateau, NoImprovement
+    curvature       spectra of I - eta H for any loss, safe learning rates
+    convex          two-layer grades solved to their global optimum
+    restore         denoise, deblur, inpaint, upsample and regress pictures; pictures reads and writes them
+
+Every public name has an example in docs/api.md. Each is imported when it is first used, so that ``import multigrade``
+costs nothing.
 """
 
 import importlib
@@ -21,6 +41,9 @@ _PUBLIC = {
     "FourierFeatures": "networks",
     "LeastSquares": "objectives",
     "Rows": "objectives",
+    "FullBatch": "sampling",
+    "RandomRows": "sampling",
+    "random_rows": "sampling",
     "solve_least_squares": "least_squares",
     "Plan": "training",
     "Regression": "training",
@@ -54,6 +77,7 @@ if TYPE_CHECKING:
     from .model import Grade, MultiGrade
     from .networks import FourierFeatures, MultiScaleNetwork, Network
     from .objectives import LeastSquares, Rows
+    from .sampling import FullBatch, RandomRows, random_rows
     from .training import (
         Checkpointing,
         Fit,

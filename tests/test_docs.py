@@ -30,6 +30,13 @@ def test_printed_code_runs(page, tmp_path, monkeypatch):
         exec(compile(code, page, "exec"), names)
 
 
+def test_every_public_name_has_an_example():
+    import multigrade
+
+    code = "\n".join(blocks("docs/api.md", "python"))
+    assert [name for name in multigrade.__all__ if not re.search(rf"\b{name}\b", code)] == []
+
+
 def command_lines(page: str) -> list[str]:
     lines = [line for block in blocks(page, "bash", "") for line in block.replace("\\\n", " ").splitlines()]
     inline = re.findall(r"`(multigrade [^`]+)`", PAGES[page].read_text())

@@ -10,6 +10,7 @@ that changes, make it a ``Partial``, or another function.
 """
 
 from .density import SpectralDensity, spectral_density
+from .figure import spectrum_figure
 from .frequencies import FrequencyErrors, frequency_errors, frequency_figure, frequency_metrics
 from .map_spectrum import MapSpectrum, growth, map_spectrum, spectrum_of_map
 from .maps import IterationMap, optimiser_map
@@ -21,7 +22,7 @@ from .preconditioned import (
     preconditioned_curvature,
     preconditioner,
 )
-from .products import dense_hessian, hessian_vector_product
+from .products import HessianOperator, dense_hessian, hessian_vector_product
 from .relu_hessian import DenoisingError, Derivatives, SquaredError, relu_hessian
 from .spectrum import (
     ExtremeEigenvalues,
@@ -42,6 +43,7 @@ __all__ = [
     "EdgeOfStability",
     "ExtremeEigenvalues",
     "FrequencyErrors",
+    "HessianOperator",
     "IterationMap",
     "IterationSpectrum",
     "LinearisedDescent",
@@ -76,6 +78,7 @@ __all__ = [
     "relu_hessian",
     "sharpness",
     "spectral_density",
+    "spectrum_figure",
     "spectrum_of_map",
     "stable_learning_rate",
     "summarise_spectrum",

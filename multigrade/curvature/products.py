@@ -17,6 +17,7 @@ import numpy as np
 from jax import Array
 from jax.flatten_util import ravel_pytree
 from jax.tree_util import Partial
+from scipy.sparse.linalg import LinearOperator
 
 Loss = Callable[[Any], Array]
 """Parameters -> scalar, twice differentiable almost everywhere."""
@@ -83,8 +84,11 @@ def _apply_to_rows(product, rows):
     return jax.vmap(product)(rows)
 
 
-class HessianOperator:
+class HessianOperator(LinearOperator):
     """v -> H v on flat float64 numpy vectors in the order of ``ravel_pytree``; ``num_products`` counts the calls.
+
+    It is a ``scipy.sparse.linalg.LinearOperator`` of shape (n, n) for n parameters: ``H @ v``, ``eigsh(H)`` and
+    ``cg(H, b)`` work.
 
     At a kink (a ReLU with input exactly 0) a rule for derivatives may give a matrix that is not symmetric, and Lanczos
     would never converge. Then H is taken a hair's breadth away, where the units in question are off; if that does not
@@ -99,6 +103,7 @@ class HessianOperator:
                 raise ValueError(f"loss must return a scalar; got shape {getattr(value, 'shape', value)!r}")
             self._product = _linearise(loss, params)
         self.size = num_parameters(params)
+        super().__init__(np.float64, (self.size, self.size))
         self.num_products = 0
         self._apply = _apply
         if not self._is_symmetric():
@@ -111,6 +116,12 @@ class HessianOperator:
         self.num_products += 1
         with jax.enable_x64(True):
             return np.asarray(self._apply(self._product, np.asarray(v, np.float64).reshape(-1)))
+
+    def _matvec(self, x):
+        return self(x)
+
+    def _adjoint(self):
+        return self
 
     def _is_symmetric(self) -> bool:
         u, v = np.random.default_rng(3).standard_normal((2, self.size))
