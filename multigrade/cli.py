@@ -5,7 +5,7 @@ import os
 import signal
 import sys
 import threading
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -13,13 +13,21 @@ from typer.core import TyperCommand, TyperGroup
 from .commands import claims, demo, evidence, image, info, report, reproduce, runs, spectrum, table
 from .version import __version__
 
+UsageError: Any = typer.BadParameter.__base__
+
 
 class _Commands(TyperGroup):
-    """Typer ends silently on Ctrl-C; a user wants to know that it was heard, and how to go on."""
+    """Typer ends silently on Ctrl-C; a user wants to know that it was heard, and how to go on. It takes a box of six
+    lines to say that an option is wrong; here this is one line, too."""
 
     def invoke(self, ctx):
         try:
             return super().invoke(ctx)
+        except UsageError as error:
+            where = error.ctx.command_path if error.ctx else "multigrade"
+            message = " ".join(error.format_message().split())
+            print(f"multigrade: {message.rstrip('.')}; {where} --help lists what there is", file=sys.stderr)
+            raise typer.Exit(2) from None
         except KeyboardInterrupt as interrupt:
             print(f"multigrade: interrupted{interrupt}", file=sys.stderr)
             raise typer.Exit(130) from None

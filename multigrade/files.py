@@ -128,6 +128,15 @@ def read_arrays(path: str | os.PathLike, kind: str) -> tuple[dict[str, np.ndarra
     return arrays, json.loads(header["description"]), header.get("multigrade", "unknown")
 
 
+@contextmanager
+def telling_damage(path: str | os.PathLike, kind: str):
+    """A part that is missing or of another kind, met while a file's contents are made an object, is one ValueError."""
+    try:
+        yield
+    except (KeyError, IndexError, AttributeError, TypeError, OverflowError) as error:
+        raise ValueError(f"{path} is damaged: a part of the {kind} is missing or wrong ({error!r})") from None
+
+
 def _digest(arrays: Mapping[str, np.ndarray], description: str) -> str:
     digest = hashlib.sha256(description.encode())
     for name in sorted(arrays):

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from .files import read_arrays, write_arrays
+from .files import read_arrays, telling_damage, write_arrays
 from .networks import AnyNetwork, FourierFeatures, MultiScaleNetwork, Network
 from .sines import SineNetwork
 
@@ -108,7 +108,8 @@ class MultiGrade:
     @staticmethod
     def load(path: str | os.PathLike) -> "MultiGrade":
         arrays, description, _ = read_arrays(path, "model")
-        return model_from_arrays(arrays, description["model"])
+        with telling_damage(path, "model"):
+            return model_from_arrays(arrays, description["model"])
 
 
 def network_to_json(network: AnyNetwork) -> dict:
@@ -162,6 +163,13 @@ def grades_from_arrays(arrays: dict[str, np.ndarray], networks: Sequence[AnyNetw
         if any(leaf is None or leaf.shape != shape.shape for leaf, shape in zip(leaves, shapes, strict=True)):
             raise ValueError(f"the arrays of grade {index + 1} do not fit its network {network}")
         kept = [leaf if leaf.dtype == np.float64 else jnp.asarray(leaf) for leaf in leaves if leaf is not None]
+        with np.errstate(over="ignore"):  # refused below
+            scale = arrays[f"grade{index}/scale"].astype(np.float32)
+        largest = np.finfo(np.float32).max
+        if scale.size != 1 or not all(
+            leaf.dtype.kind == "f" and np.all(np.abs(leaf) <= largest) for leaf in (*kept, scale)
+        ):
+            raise ValueError(f"the arrays of grade {index + 1} must be finite numbers")
         params = jax.tree.unflatten(treedef, kept)
-        grades.append(Grade(network, params, jnp.asarray(arrays[f"grade{index}/scale"])))
+        grades.append(Grade(network, params, jnp.asarray(scale)))
     return tuple(grades)

@@ -65,7 +65,8 @@ def _read_csv(path: Path) -> Table:
 def _read_npz(path: Path) -> Table:
     """Arrays X (rows, features) and, for fitting, y (rows,) or (rows, outputs); columns x0, x1, ..., y or y0, ..."""
     try:
-        with np.load(path, allow_pickle=False) as file:
+        # NumPy leaves a file open that it cannot read, but not one that is given to it.
+        with open(path, "rb") as content, np.load(content, allow_pickle=False) as file:
             arrays = {name: _numbers(name, file[name]) for name in file.files}
     except Exception as error:  # numpy raises many kinds here
         raise ValueError(f"{path} is not an NPZ file of numbers ({error})") from None

@@ -166,11 +166,11 @@ def test_a_model_file_with_weights_that_are_not_finite_is_refused(tmp_path):
     arrays, description, _ = read_arrays(path, "estimator")
     name = next(name for name, array in arrays.items() if array.ndim == 2)
     write_arrays(path, "estimator", {**arrays, name: np.full_like(arrays[name], np.nan)}, description)
-    with pytest.raises(ValueError, match="some of its weights are not finite"):
+    with pytest.raises(ValueError, match="the arrays of grade 1 must be finite numbers"):
         load_estimator(path)
     del arrays["y_mean_"]
     write_arrays(path, "estimator", arrays, description)
-    with pytest.raises(ValueError, match="lacks a part of an estimator"):
+    with pytest.raises(ValueError, match="a part of the estimator is missing or wrong"):
         load_estimator(path)
 
 

@@ -52,9 +52,15 @@ def fit(
         raise ValueError(f"--grades belongs to --method mgdl; got --method {method}")
     if optimiser not in OPTIMISERS:
         raise ValueError(f"--optimiser must be one of {', '.join(OPTIMISERS)}; got {optimiser!r}")
-    for name, value in {"--grades": grades, "--width": width, "--layers": layers, "--steps": steps}.items():
-        if value is not None and value < 1:
-            raise ValueError(f"{name} must be at least 1; got {value}")
+    limits = {
+        "--grades": (grades, 1000),
+        "--width": (width, None),
+        "--layers": (layers, 1000),
+        "--steps": (steps, None),
+    }
+    for name, (value, most) in limits.items():
+        if value is not None and (value < 1 or (most and value > most)):
+            raise ValueError(f"{name} must be at least 1{f' and at most {most}' if most else ''}; got {value}")
     table = read_table(data)
     inputs, targets = split_target(table, target)
     estimator = _estimator(

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..files import read_arrays, write_arrays
+from ..files import read_arrays, telling_damage, write_arrays
 from ..training.record import RunRecord, records_from_arrays, records_to_arrays
 
 
@@ -77,4 +77,5 @@ def save_spectrum(path: str | os.PathLike, records: Sequence[RunRecord], descrip
 def load_spectrum(path: str | os.PathLike) -> tuple[tuple[RunRecord, ...], dict]:
     """Records and description of a run written by ``save_spectrum``."""
     arrays, description, _ = read_arrays(path, "spectrum")
-    return records_from_arrays(arrays, description.pop("records")), description
+    with telling_damage(path, "spectrum"):
+        return records_from_arrays(arrays, description.pop("records")), description

@@ -12,7 +12,6 @@ import warnings
 from contextlib import ExitStack
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, _fit_context
@@ -23,7 +22,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from .. import structures
-from ..files import read_arrays, write_arrays
+from ..files import read_arrays, telling_damage, write_arrays
 from ..model import MultiGrade, model_from_arrays, model_to_arrays
 from ..networks import ACTIVATIONS
 from ..training import OPTIMISERS, Fit, Never, NoImprovement, Plan, Regression, fit_grades, warmup_cosine
@@ -318,10 +317,8 @@ _SCALES = ("x_mean_", "x_scale_", "y_mean_", "y_scale_")
 def load_estimator(path: str | os.PathLike) -> GradedRegressor:
     """Read what an estimator's ``save`` wrote."""
     arrays, description, _ = read_arrays(path, "estimator")
-    try:
+    with telling_damage(path, "estimator"):
         return _from_file(path, arrays, description)
-    except (KeyError, IndexError, AttributeError, TypeError) as error:
-        raise ValueError(f"{path} is damaged: it lacks a part of an estimator ({error!r})") from None
 
 
 def _from_file(path: str | os.PathLike, arrays: dict[str, np.ndarray], description: dict) -> "GradedRegressor":
@@ -330,9 +327,8 @@ def _from_file(path: str | os.PathLike, arrays: dict[str, np.ndarray], descripti
     parameters = {name: _from_plain(value) for name, value in description["parameters"].items()}
     estimator = _REGRESSORS[description["class"]](**parameters)
     estimator.model_ = model_from_arrays(arrays, description["model"])
-    learned = [*jax.tree.leaves(estimator.model_), *(arrays[name] for name in _SCALES)]
-    if not all(np.isfinite(part).all() for part in learned):
-        raise ValueError(f"{path} is damaged: some of its weights are not finite numbers")
+    if not all(np.isfinite(arrays[name]).all() for name in _SCALES):
+        raise ValueError(f"{path} is damaged: means or scales are not finite numbers")
     for name in _SCALES:
         setattr(estimator, name, arrays[name])
     estimator.records_ = records_from_arrays(arrays, description["records"])

@@ -30,10 +30,14 @@ from ..files import atomic_path, check_place
 from .deep_png import is_deep_png, read_deep_png, write_deep_png
 from .free import draw_picture
 
+logging.getLogger("PIL").addHandler(logging.NullHandler())  # what is wrong with a file is told once, by ``load``
 FORMATS = {".png": "png", ".jpg": "jpeg", ".jpeg": "jpeg", ".tif": "tiff", ".tiff": "tiff"}
 MAX_PIXELS = 100_000_000  # our choice: larger claims are taken for a decompression bomb
 # What Pillow, tifffile and zlib raise on damaged files, besides the plain OSError.
-_DAMAGE = (OSError, SyntaxError, ValueError, EOFError, struct.error, zlib.error, KeyError, IndexError, TypeError)
+_DAMAGE = (
+    OSError, SyntaxError, ValueError, EOFError, struct.error, zlib.error, KeyError, IndexError, TypeError,
+    AttributeError, ArithmeticError, RuntimeError, Image.DecompressionBombError,
+)  # fmt: skip
 ORIENTATION = 0x0112  # the EXIF tag
 # Rotations and flips that undo EXIF orientations 1 to 8, as functions of (h, w, ...) arrays.
 _UPRIGHT = {
@@ -252,6 +256,8 @@ def _upright_tiff(page) -> np.ndarray:
 
 
 def _picture(path: Path, samples: np.ndarray, profile: bytes | None) -> Picture:
+    if samples.ndim not in (2, 3):
+        raise ValueError(f"{path} must hold one picture of rows and columns; got shape {samples.shape}")
     channels = 1 if samples.ndim == 2 else samples.shape[2]
     if channels > 4:
         raise ValueError(f"{path} has {channels} channels; only grey and colour, with or without alpha, are read")

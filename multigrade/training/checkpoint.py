@@ -20,7 +20,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..files import check_place, read_arrays, write_arrays
+from ..files import check_place, read_arrays, telling_damage, write_arrays
 from ..model import MultiGrade, grades_from_arrays, grades_to_arrays
 from ..networks import AnyNetwork
 from ..version import __version__
@@ -99,12 +99,15 @@ class Checkpoint:
         if not self.path.exists():
             return None
         arrays, header, version = read_arrays(self.path, "checkpoint")
-        self._refuse(header, version)
-        records = records_from_arrays(arrays, header["records"])
-        networks = structure[: len(header["model"])]
-        model = MultiGrade(grades_from_arrays(arrays_under(arrays, "model/"), networks))
-        auxiliary = arrays.get("auxiliary/0", ())
-        return Saved(model, records, auxiliary, arrays_under(arrays, "running/") or None)
+        with telling_damage(self.path, "checkpoint"):
+            self._refuse(header, version)
+            records = records_from_arrays(arrays, header["records"])
+            networks = structure[: len(header["model"])]
+            model = MultiGrade(grades_from_arrays(arrays_under(arrays, "model/"), networks))
+            if len(records) != len(model.grades):
+                raise ValueError(f"{self.path} is damaged: {len(records)} records of {len(model.grades)} grades")
+            auxiliary = arrays.get("auxiliary/0", ())
+            return Saved(model, records, auxiliary, arrays_under(arrays, "running/") or None)
 
     def _refuse(self, header: Mapping, version: str) -> None:
         if (version, header["jax"]) != (__version__, jax.__version__):

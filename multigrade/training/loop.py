@@ -413,7 +413,13 @@ class _Host:
         if "rate" in arrays:
             self.program = self.program._replace(rate=jnp.asarray(arrays["rate"]))
         leaves, treedef = jax.tree.flatten(state)
-        return jax.tree.unflatten(treedef, [jnp.asarray(arrays[f"state/{i}"]) for i in range(len(leaves))])
+        saved = [arrays.get(f"state/{i}") for i in range(len(leaves))]
+        for leaf, of_file in zip(leaves, saved, strict=True):
+            if of_file is None or (of_file.shape, of_file.dtype) != (leaf.shape, leaf.dtype):
+                raise ValueError(
+                    "the checkpoint is damaged: its state is not that of this fit; remove it to start anew"
+                )
+        return jax.tree.unflatten(treedef, [jnp.asarray(leaf) for leaf in saved])
 
 
 def _next_num_steps(num_steps: int, asked: int, seconds: float) -> int:
