@@ -1,22 +1,56 @@
 """The spectrum along a run: recorded, used to end a grade, used to choose the learning rate.
 
-``SpectrumObserver`` computes the extreme eigenvalues of I - eta H at its period and hands them to rules; a rule looks
-at the spectrum and may name a reason to stop. ``SafeRate`` keeps the rate of gradient descent below 2 / lambda_max.
+``SpectrumObserver`` looks at the step that the run's optimiser takes. For plain descent it records the extreme
+eigenvalues of I - eta H. For any other optimiser it records eigenvalues of that one's own map on (parameters, state),
+``map_spectrum``, and its distance from the edge, ``preconditioned_curvature``. A rule looks at the spectrum and may
+name a reason to stop.
+``SafeRate`` keeps the learning rate below the threshold of the optimiser.
 
     observer = SpectrumObserver(every=10_000, rules=(edge_of_stability(-0.95),))
     fit_grades(structures.MGDL_1, x, y, Plan(100_000, "gd", learning_rate=0.06, observers=[observer]))
+
+The map is that of the loss on all training rows. With random batches it is the mean step's, at the state that the
+batches have led to; ``ExponentObserver`` follows the steps themselves.
 """
 
 import dataclasses
 from collections.abc import Callable, Mapping
 
+import jax
 import numpy as np
 
 from ..training.observers import Observation, Snapshot
+from ..training.optimisers import make_optimiser
+from .map_spectrum import MapSpectrum, spectrum_of_map
+from .maps import optimiser_map
+from .preconditioned import NoPreconditioner, PreconditionedCurvature, preconditioned_curvature
 from .products import num_parameters
 from .spectrum import ExtremeEigenvalues, IterationSpectrum, iteration_spectrum, largest_eigenvalue
 
-Rule = Callable[[IterationSpectrum], str | None]
+
+@dataclasses.dataclass(frozen=True)
+class StepSpectrum:
+    """The step of an optimiser other than plain descent: its outermost and leftmost eigenvalues, and its curvature.
+
+    ``curvature`` is None where the optimiser has no threshold (Muon).
+    """
+
+    outermost: MapSpectrum
+    leftmost: MapSpectrum
+    curvature: PreconditionedCurvature | None
+
+    @property
+    def edge(self) -> float:
+        """1 - 2 lambda_max / threshold, which is 1 - eta lambda_max for plain descent: -1 is the edge of stability.
+
+        Without a threshold, the real part of the leftmost eigenvalue.
+        """
+        if self.curvature is None:
+            return float(np.real(self.leftmost.values[0]))
+        return 1 - 2 * self.curvature.ratio
+
+
+Rule = Callable[[IterationSpectrum | StepSpectrum], str | None]
 """A spectrum -> the reason to stop, or None."""
 
 
@@ -26,18 +60,22 @@ class EdgeOfStability:
 
     threshold: float
 
-    def __call__(self, spectrum: IterationSpectrum) -> str | None:
-        smallest = spectrum.smallest[0]
-        if smallest < self.threshold:  # NaN, an eigenvalue that was not found, stops nothing
-            return f"the smallest eigenvalue of I - eta H is {smallest:.4g}, below {self.threshold:g}"
+    def __call__(self, spectrum: IterationSpectrum | StepSpectrum) -> str | None:
+        if isinstance(spectrum, IterationSpectrum):
+            edge, what = spectrum.smallest[0], "the smallest eigenvalue of I - eta H"
+        else:
+            edge, what = spectrum.edge, "the smallest eigenvalue of the step, its preconditioner frozen,"
+        if edge < self.threshold:  # NaN, an eigenvalue that was not found, stops nothing
+            return f"{what} is {edge:.4g}, below {self.threshold:g}"
         return None
 
 
 def edge_of_stability(threshold: float = -0.95) -> EdgeOfStability:
     """The rule of the paper's image runs: a grade ends as soon as the smallest eigenvalue of I - eta H is below -0.95.
 
-    At -1 gradient descent begins to oscillate along the sharpest direction. The rule is checked whenever the spectrum
-    is, but not at step 0.
+    At -1 gradient descent begins to oscillate along the sharpest direction. For another optimiser the rule looks at
+    1 - 2 lambda_max(P^-1 H) / threshold, which is -1 where that one begins to. It is checked whenever the spectrum is,
+    but not at step 0.
     """
     if not -np.inf < threshold < 1:
         raise ValueError(f"threshold must be below 1; got {threshold!r}")
@@ -46,10 +84,14 @@ def edge_of_stability(threshold: float = -0.95) -> EdgeOfStability:
 
 @dataclasses.dataclass(frozen=True)
 class SpectrumObserver:
-    """Records the ``num`` smallest and largest eigenvalues of I - eta H every ``every`` steps (Section 6).
+    """Records the spectrum of the run's own step every ``every`` steps (Section 6).
 
-    Recorded: ``smallest`` and ``largest`` (num,), outside in; ``learning_rate``; ``converged``, 0 where some of the
-    eigenvalues are NaN. A grade with fewer than ``num`` parameters has NaN for those it does not have.
+    For plain descent: ``smallest`` and ``largest`` (num,), the eigenvalues of I - eta H outside in. A grade with fewer
+    than ``num`` parameters has NaN for those it does not have.
+    For another optimiser: ``real`` and ``imag`` (num,) of the outermost eigenvalues of its map, ``left_real`` and
+    ``left_imag`` of the leftmost one, ``ratio`` = lambda_max(P^-1 H) / threshold (NaN for Muon, which has none), and
+    ``held``, the entries that have no derivative.
+    For both: ``learning_rate``; ``converged``, 0 where some of the eigenvalues are NaN. lbfgs is refused.
     """
 
     every: int = 10_000  # the paper's cadence
@@ -65,32 +107,63 @@ class SpectrumObserver:
             raise ValueError(f"num must be at least 1; got {self.num!r}")
 
     def observe(self, snapshot: Snapshot, carry: Mapping[str, np.ndarray] | None) -> Observation:
-        _check_rate(snapshot)
+        rate = descent_rate(snapshot)
+        look = self._of_descent if rate is not None else self._of_map
+        spectrum, values, carried = look(snapshot, _rate(snapshot) if rate is None else rate, carry or {})
+        reasons = [rule(spectrum) for rule in self.rules] if snapshot.step else []
+        stop = next((reason for reason in reasons if reason), None)
+        return Observation(values, carry=carried, stop=stop)
+
+    def _of_descent(self, snapshot: Snapshot, rate: float, carry: Mapping[str, np.ndarray]):
+        num = min(self.num, num_parameters(snapshot.params))
         spectrum = iteration_spectrum(
-            snapshot.loss,
-            snapshot.params,
-            snapshot.learning_rate,
-            min(self.num, num_parameters(snapshot.params)),
-            tolerance=self.tolerance,
-            start=_start(carry),
+            snapshot.loss, snapshot.params, rate, num, tolerance=self.tolerance, start=_start(carry)
         )
         values = {
             "smallest": _padded(spectrum.smallest, self.num),
             "largest": _padded(spectrum.largest, self.num),
-            "learning_rate": np.float64(snapshot.learning_rate),
+            "learning_rate": np.float64(rate),
             "converged": np.int32(spectrum.hessian.converged),
         }
-        reasons = [rule(spectrum) for rule in self.rules] if snapshot.step else []
-        stop = next((reason for reason in reasons if reason), None)
-        return Observation(values, carry=_carry(spectrum.hessian), stop=stop)
+        return spectrum, values, _carry(spectrum.hessian)
+
+    def _of_map(self, snapshot: Snapshot, rate: float, carry: Mapping[str, np.ndarray]):
+        of_step = snapshot.loss, snapshot.params, snapshot.optimiser, snapshot.optimiser_state
+        step = optimiser_map(*of_step, learning_rate=rate)
+        num = min(self.num, step.size)
+        outermost = spectrum_of_map(step, num, tolerance=self.tolerance, start=_start(carry, "outermost"))
+        leftmost = spectrum_of_map(step, 1, end="leftmost", tolerance=self.tolerance, start=_start(carry, "leftmost"))
+        try:
+            options = {"learning_rate": rate, "tolerance": self.tolerance, "start": _start(carry, "curvature")}
+            curvature = preconditioned_curvature(*of_step, **options)
+        except NoPreconditioner:
+            curvature = None
+        spectrum = StepSpectrum(outermost, leftmost, curvature)
+        values = {
+            "real": _padded(np.real(outermost.values), self.num),
+            "imag": _padded(np.imag(outermost.values), self.num),
+            "left_real": np.float64(np.real(leftmost.values[0])),
+            "left_imag": np.float64(np.imag(leftmost.values[0])),
+            "ratio": np.float64(np.nan if curvature is None else curvature.ratio),
+            "held": np.int32(step.num_held),
+            "learning_rate": np.float64(rate),
+            "converged": np.int32(outermost.converged and leftmost.converged),
+        }
+        found = {"outermost": outermost.basis, "leftmost": leftmost.basis}
+        if curvature is not None:
+            found["curvature"] = curvature.vectors
+        return spectrum, values, {name: np.sum(rows, axis=0) for name, rows in found.items() if len(rows)}
 
 
 @dataclasses.dataclass(frozen=True)
 class SafeRate:
     """Sets eta = ``fraction`` * 2 / lambda_max at step 0 and every ``every`` steps: the rate of ``"auto"``.
 
-    Just below 2 / lambda_max descent is stable now but has no room for the curvature to grow before the next look, so
-    ``fraction`` is below 1. Where lambda_max was not found, or is not positive, the rate stays as it is. Recorded:
+    For momentum, Adam and others with a threshold t / eta (``preconditioned_curvature``), eta = ``fraction`` * t /
+    lambda_max(P^-1 H). Adam's first step has no second moments to speak of, and its rate starts tiny. An optimiser
+    without a threshold is refused. Just below 2 / lambda_max descent is stable now but has no room for the curvature
+    to grow before the next look, so ``fraction`` is below 1. Where lambda_max was not found, or is not positive, the
+    rate stays as it is. Recorded:
     ``learning_rate`` from this step on, ``sharpness`` = lambda_max.
     """
 
@@ -106,32 +179,56 @@ class SafeRate:
             raise ValueError(f"fraction must be in (0, 1]; got {self.fraction!r}")
 
     def observe(self, snapshot: Snapshot, carry: Mapping[str, np.ndarray] | None) -> Observation:
-        _check_rate(snapshot)
-        found = largest_eigenvalue(snapshot.loss, snapshot.params, tolerance=self.tolerance, start=_start(carry))
-        sharpness = float(found.largest[0])
+        if (unit := descent_rate(snapshot, 1.0)) is not None:
+            found = largest_eigenvalue(snapshot.loss, snapshot.params, tolerance=self.tolerance, start=_start(carry))
+            sharpness, limit = float(found.largest[0]), 2 / unit
+        else:
+            found = preconditioned_curvature(
+                snapshot.loss, snapshot.params, snapshot.optimiser, snapshot.optimiser_state, learning_rate=1.0,
+                tolerance=self.tolerance, start=_start(carry),
+            )  # fmt: skip
+            sharpness, limit = float(found.values[0]), found.preconditioner.limit(0.0)
         # Four digits: LAPACK's rounding varies with its threads, and must not reach the run.
-        rate = float(f"{self.fraction * 2 / sharpness:.4g}") if sharpness > 0 else snapshot.learning_rate
+        rate = float(f"{self.fraction * limit / sharpness:.4g}") if sharpness > 0 else _rate(snapshot)
         values = {"learning_rate": np.float64(rate), "sharpness": np.float64(sharpness)}
         return Observation(values, carry=_carry(found), learning_rate=rate)
 
 
-def _check_rate(snapshot: Snapshot) -> None:
-    if np.isnan(snapshot.learning_rate):
-        raise ValueError(
-            "learning_rate must be given beside an optax transformation for its spectrum to be observed: for "
-            "optax.sgd(0.05) give optax.sgd(1.0) and learning_rate=0.05"
-        )
+def _rate(snapshot: Snapshot) -> float:
+    """What the loop multiplies updates by: 1 for a transformation that has a rate of its own."""
+    return 1.0 if np.isnan(snapshot.learning_rate) else snapshot.learning_rate
 
 
-def _carry(found: ExtremeEigenvalues) -> dict[str, np.ndarray]:
+def descent_rate(snapshot: Snapshot, learning_rate: float | None = None) -> float | None:
+    """eta, if the run's step is plain descent theta - eta g, whatever it is written as; None if it is anything else."""
+    rate = _rate(snapshot) if learning_rate is None else learning_rate
+    if snapshot.optimiser is make_optimiser("gd"):
+        return rate
+    if any(np.issubdtype(leaf.dtype, np.floating) for leaf in jax.tree.leaves(snapshot.optimiser_state)):
+        return None
+    random = np.random.default_rng(0)
+    factors = []
+    for scale in (1e-6, 1e6):  # clipping and signs are seen at one of them
+        shapes = jax.tree.leaves(snapshot.params)
+        leaves = [(scale * random.normal(size=leaf.shape)).astype(leaf.dtype) for leaf in shapes]
+        gradient = jax.tree.unflatten(jax.tree.structure(snapshot.params), leaves)
+        extra = {"value": 0.0, "grad": gradient, "value_fn": snapshot.loss}
+        updates, _ = snapshot.optimiser.update(gradient, snapshot.optimiser_state, snapshot.params, **extra)
+        pairs = zip(jax.tree.leaves(updates), leaves, strict=True)
+        factors += [np.ravel(-np.asarray(update, np.float64) / slope) for update, slope in pairs]
+    factors = np.concatenate(factors)
+    return float(np.median(factors)) * rate if np.ptp(factors) <= 1e-5 * np.abs(factors).max() else None
+
+
+def _carry(found: ExtremeEigenvalues | PreconditionedCurvature) -> dict[str, np.ndarray]:
     # One vector is all that the next call starts from; the others would only make checkpoints large.
     return {"start": np.sum(found.vectors, axis=0)} if len(found.vectors) else {}
 
 
-def _start(carry: Mapping[str, np.ndarray] | None) -> np.ndarray | None:
-    if not carry:
+def _start(carry: Mapping[str, np.ndarray] | None, name: str = "start") -> np.ndarray | None:
+    if not carry or name not in carry:
         return None
-    return carry["start"][None] / np.linalg.norm(carry["start"])
+    return carry[name][None] / np.linalg.norm(carry[name])
 
 
 def _padded(values: np.ndarray, num: int) -> np.ndarray:

@@ -7,7 +7,7 @@ the machine, what is computed does not: a record is taken every ``record_every``
 
 import dataclasses
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -17,7 +17,7 @@ import numpy as np
 from jax import Array
 
 from .devices import placed_like
-from .observers import Observation, Snapshot
+from .observers import Observation, Observer, Snapshot
 from .optimisers import make_optimiser, make_rate, rate_at
 from .plan import Plan
 from .problem import GradeProblem
@@ -38,6 +38,7 @@ class Moving(NamedTuple):
     params: Any
     optimiser: Any
     auxiliary: Any
+    companion: Any = ()  # what an observer has the loop carry along
 
 
 class State(NamedTuple):
@@ -65,6 +66,7 @@ class Program(NamedTuple):
     num_steps: Array
     record_every: Array
     key: Array
+    companion: Any = None  # of an observer, see ``observers``
 
 
 class Saving(NamedTuple):
@@ -127,12 +129,15 @@ def minimise(
     transformation = make_optimiser(plan.optimiser)
     params = jax.tree.map(jnp.asarray, params)
     auxiliary = problem.objective.init(params, problem.data) if problem.auxiliary is None else problem.auxiliary
+    program = _program(problem, plan, key)
     now = Moving(jnp.int32(0), params, transformation.init(params), auxiliary)
+    if program.companion is not None:
+        now = now._replace(companion=program.companion.init(now))
     best = (jnp.asarray(jnp.inf), params) if plan.keep == "best" else ()
     state = State(now, now, best, plan.stopping.init(), jnp.bool_(True), jnp.bool_(False))
     # Copies, for the loop overwrites its buffers, of strong types: a second chunk must find the first one's program.
     state = jax.tree.map(lambda leaf: jnp.array(leaf, jnp.result_type(leaf)), state)
-    host = _Host(_program(problem, plan, key), transformation, plan, grade, np.float32(problem.loss_unit))
+    host = _Host(program, transformation, plan, grade, np.float32(problem.loss_unit))
     if saving is not None and saving.resume is not None:
         state = host.from_arrays(saving.resume, state)
     return host.run(placed_like(problem.data, state), time_limit=plan.time_limit, saving=saving)
@@ -151,7 +156,16 @@ def _program(problem: GradeProblem, plan: Plan, key: Array | None) -> Program:
         jnp.int32(plan.steps),
         jnp.int32(plan.record_every),
         jax.random.key(plan.seed) if key is None else key,
+        _companion(plan.observers),
     )
+
+
+def _companion(observers: Sequence[Observer]) -> Any:
+    """What an observer has the loop carry along, None if there is no such observer."""
+    companions = [observer.companion for observer in observers if hasattr(observer, "companion")]
+    if len(companions) > 1:
+        raise ValueError(f"observers must have at most one companion in the loop; got {len(companions)}")
+    return companions[0] if companions else None
 
 
 def _check(problem: GradeProblem, plan: Plan) -> None:
@@ -232,6 +246,15 @@ def _steps(transformation, program: Program, state: State, end: Array) -> State:
 
 
 def _step(transformation, program: Program, now: Moving) -> tuple[Moving, Array]:
+    """One step, and what goes along with it; and the loss before."""
+    step = partial(_plain_step, transformation, program)
+    if program.companion is None:
+        return step(now)
+    after, loss, companion = program.companion.step(step, now, now.companion)
+    return after._replace(companion=companion), loss
+
+
+def _plain_step(transformation, program: Program, now: Moving) -> tuple[Moving, Array]:
     """One optimiser step, Theta <- Theta + rate * update, the auxiliary variable moved first; and the loss before."""
     batch = program.sampler.draw(jax.random.fold_in(program.key, now.step), program.data)
     (loss, auxiliary), gradient = program.objective.value_and_grad(now.params, now.auxiliary, batch)
@@ -245,7 +268,7 @@ def _step(transformation, program: Program, now: Moving) -> tuple[Moving, Array]
     )
     rate = rate_at(program.rate, now.step)
     params = jax.tree.map(lambda p, u: p + jnp.asarray(rate, p.dtype) * u, now.params, updates)
-    return Moving(now.step + 1, params, optimiser, auxiliary), loss
+    return Moving(now.step + 1, params, optimiser, auxiliary, now.companion), loss
 
 
 @partial(jax.jit, static_argnums=0, compiler_options=COMPILER_OPTIONS)
@@ -345,9 +368,10 @@ class _Host:
 
     def _snapshot(self, state: State, record: RunRecord) -> Snapshot:
         rate = float(rate_at(self.program.rate, state.now.step)) if self.has_rate else np.nan
-        params, auxiliary = jax.tree.map(jnp.copy, (state.now.params, state.now.auxiliary))  # the next chunk overwrites
-        loss = jax.tree_util.Partial(_loss, self.program.objective, auxiliary, self.program.data)
-        return Snapshot(self.grade, record.num_steps, self.num_steps, params, loss, rate, record)
+        now = jax.tree.map(jnp.copy, state.now)  # the next chunk overwrites it
+        loss = jax.tree_util.Partial(_loss, self.program.objective, now.auxiliary, self.program.data)
+        running = self.transformation, now.optimiser, now.companion
+        return Snapshot(self.grade, record.num_steps, self.num_steps, now.params, loss, rate, record, *running)
 
     def _note(self, name: str, step: int, seen: Observation) -> None:
         if seen.carry is not None:

@@ -6,6 +6,10 @@ clock ends a grade before that. With ``every = None`` (a progress bar) it is cal
 they happen to fall, and once more when the grade has ended: the record then has a sentence. What it returns in
 ``values`` is recorded; ``carry`` comes back at its next call and is saved in checkpoints, so that a resumed run repeats
 the original one bit for bit.
+
+An observer may have a ``companion``: what must see every step and therefore runs inside the compiled loop. It is a static
+pytree with ``init(now) -> state`` and ``step(step, now, state) -> (next, loss, state)``, which takes the step itself.
+Snapshots then have its state. One companion a run.
 """
 
 import dataclasses
@@ -22,6 +26,7 @@ class Snapshot:
     """A run at one moment. ``loss`` is params -> loss on the full training data, a pytree (jax.tree_util.Partial).
 
     ``learning_rate`` is NaN for an optax transformation given without one: it may hold a rate of its own.
+    ``optimiser`` is the optax transformation of the run and ``optimiser_state`` its state.
     """
 
     grade: int
@@ -31,6 +36,9 @@ class Snapshot:
     loss: Callable[[Any], Any]
     learning_rate: float
     record: RunRecord
+    optimiser: Any = None
+    optimiser_state: Any = None
+    companion: Any = ()
 
 
 @dataclasses.dataclass(frozen=True)
