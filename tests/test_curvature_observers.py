@@ -58,10 +58,43 @@ def test_a_spectrum_at_rate_0_is_that_of_the_identity():
     assert np.all(seen["smallest"][1:, 0] < 1)
 
 
+def test_plain_descent_is_known_however_it_is_written():
+    observers = [SpectrumObserver(20, num=3), SafeRate(20, name="safe", fraction=1.0)]
+    plans = [
+        Plan(20, optax.sgd(0.05), record_every=20, observers=observers[:1]),
+        Plan(20, "gd", 0.05, record_every=20, observers=observers[:1]),
+    ]
+    hidden, named = (fit_grades(STRUCTURE, X, Y, plan).records[0].observations["spectrum"] for plan in plans)
+    np.testing.assert_allclose(hidden["smallest"], named["smallest"], atol=1e-5)
+    np.testing.assert_allclose(hidden["learning_rate"], 0.05, rtol=1e-6)
+    plan = Plan(20, optax.sgd(0.05), record_every=20, observers=observers[1:])
+    seen = fit_grades(STRUCTURE, X, Y, plan).records[0].observations["safe"]
+    np.testing.assert_allclose(0.05 * seen["learning_rate"], 2 / seen["sharpness"], rtol=1e-3)
+
+
+@pytest.mark.parametrize("optimiser", ["momentum", "adam"])
+def test_another_optimiser_is_judged_by_its_own_map(optimiser):
+    observers = [SpectrumObserver(20, num=4, rules=(edge_of_stability(-0.95),)), SafeRate(20)]
+    result = fit_grades(STRUCTURE, X, Y, Plan(40, optimiser, 0.004, record_every=20, observers=observers[:1]))
+    seen = result.records[0].observations["spectrum"]
+    assert "smallest" not in seen
+    assert seen["real"].shape == (len(seen["step"]), 4)
+    if optimiser == "momentum":  # at every look the leftmost eigenvalue is that of the frozen preconditioner
+        product = seen["ratio"] * 3.8
+        trace = 1.9 - product
+        expected = np.real(trace / 2 - np.sqrt(trace.astype(complex) ** 2 / 4 - 0.9))
+        np.testing.assert_allclose(np.minimum(seen["left_real"], 0.9), np.minimum(expected, 0.9), atol=1e-4)
+    safe = fit_grades(STRUCTURE, X, Y, Plan(40, optimiser, 0.004, record_every=20, observers=observers[1:]))
+    for record in safe.records:
+        seen = record.observations["safe rate"]
+        limit = 3.8 if optimiser == "momentum" else 38
+        np.testing.assert_allclose(seen["learning_rate"] * seen["sharpness"], 0.8 * limit, rtol=1e-3)
+
+
 @pytest.mark.parametrize("observer", [SpectrumObserver(20), SafeRate(20)])
-def test_a_rate_that_is_not_known_is_asked_for(observer):
-    with pytest.raises(ValueError, match=r"give optax\.sgd\(1\.0\) and learning_rate=0\.05"):
-        fit_grades(STRUCTURE, X, Y, Plan(20, optax.sgd(0.05), record_every=20, observers=[observer]))
+def test_what_cannot_be_judged_is_refused(observer):
+    with pytest.raises(ValueError, match="must not search along lines"):
+        fit_grades(STRUCTURE, X, Y, Plan(20, "lbfgs", record_every=20, observers=[observer]))
 
 
 def test_edge_of_stability_ignores_eigenvalues_that_were_not_found():

@@ -176,7 +176,7 @@ def test_neurons_that_sleep_are_held_and_change_nothing_else():
     x, y = random.uniform(size=(20, 1)), random.normal(size=(20, 1))
     transformation = make_optimiser("adam")
     few = [random.normal(size=(1, 5)), 0.5 + random.uniform(size=5), random.normal(size=(5, 1)), random.normal(size=1)]
-    asleep = np.concatenate([few[0], -np.ones((1, 3))], axis=1), np.concatenate([few[1], -np.ones(3)])
+    asleep = np.concatenate([few[0], -np.ones((1, 3))], axis=1), np.concatenate([few[1], np.zeros(3)])
     more = [*asleep, np.concatenate([few[2], np.ones((3, 1))]), few[3]]
 
     def spectrum(network, arrays):

@@ -10,11 +10,12 @@ that changes, make it a ``Partial``, or another function.
 """
 
 from .density import SpectralDensity, spectral_density
+from .exponents import ExponentObserver
 from .figure import spectrum_figure
 from .frequencies import FrequencyErrors, frequency_errors, frequency_figure, frequency_metrics
 from .map_spectrum import MapSpectrum, growth, map_spectrum, spectrum_of_map
 from .maps import IterationMap, optimiser_map
-from .observers import EdgeOfStability, SafeRate, SpectrumObserver, edge_of_stability
+from .observers import EdgeOfStability, SafeRate, SpectrumObserver, StepSpectrum, edge_of_stability
 from .preconditioned import (
     NoPreconditioner,
     PreconditionedCurvature,
@@ -41,6 +42,7 @@ __all__ = [
     "DenoisingError",
     "Derivatives",
     "EdgeOfStability",
+    "ExponentObserver",
     "ExtremeEigenvalues",
     "FrequencyErrors",
     "HessianOperator",
@@ -57,6 +59,7 @@ __all__ = [
     "SpectralDensity",
     "SpectrumObserver",
     "SquaredError",
+    "StepSpectrum",
     "block_eigenvalues",
     "check_learning_rate",
     "dense_hessian",

@@ -79,10 +79,12 @@ class IterationMap:
             return
         with jax.enable_x64(True):
             held = _spread(self.point, self.moving, bad)
-            # Any positive number will do where there was 0: the rows and columns of held entries are not used.
-            safe = jax.tree.map(
-                lambda leaf, hold: jnp.where(hold & (leaf == 0), 1, leaf), self._leaves(self.point), held
-            )
+            # In the state any positive number will do where there was 0: what is held is not used. Parameters stay.
+            num_own = len(jax.tree.leaves(self.point[0]))
+            safe = [
+                leaf if index < num_own else jnp.where(hold & (leaf == 0), 1, leaf)
+                for index, (leaf, hold) in enumerate(zip(self._leaves(self.point), held, strict=True))
+            ]
             leaves, structure = jax.tree.flatten(self.point)
             replaced = iter(safe)
             leaves = [next(replaced) if moves else leaf for leaf, moves in zip(leaves, self.moving, strict=True)]

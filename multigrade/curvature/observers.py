@@ -27,6 +27,8 @@ from .preconditioned import NoPreconditioner, PreconditionedCurvature, precondit
 from .products import num_parameters
 from .spectrum import ExtremeEigenvalues, IterationSpectrum, iteration_spectrum, largest_eigenvalue
 
+MAX_RESTARTS = 20  # of Arnoldi at one look: ten eigenvalues in a crowd at 1 are not worth more of a run's time
+
 
 @dataclasses.dataclass(frozen=True)
 class StepSpectrum:
@@ -131,8 +133,9 @@ class SpectrumObserver:
         of_step = snapshot.loss, snapshot.params, snapshot.optimiser, snapshot.optimiser_state
         step = optimiser_map(*of_step, learning_rate=rate)
         num = min(self.num, step.size)
-        outermost = spectrum_of_map(step, num, tolerance=self.tolerance, start=_start(carry, "outermost"))
-        leftmost = spectrum_of_map(step, 1, end="leftmost", tolerance=self.tolerance, start=_start(carry, "leftmost"))
+        options = {"tolerance": self.tolerance, "max_restarts": MAX_RESTARTS}
+        outermost = spectrum_of_map(step, num, start=_start(carry, "outermost"), **options)
+        leftmost = spectrum_of_map(step, 1, end="leftmost", start=_start(carry, "leftmost"), **options)
         try:
             options = {"learning_rate": rate, "tolerance": self.tolerance, "start": _start(carry, "curvature")}
             curvature = preconditioned_curvature(*of_step, **options)

@@ -8,6 +8,7 @@ import numpy as np
 
 from ..files import read_arrays, telling_damage, write_arrays
 from ..training.record import RunRecord, records_from_arrays, records_to_arrays
+from .map_spectrum import ROUNDING
 
 
 class GradeSummary(NamedTuple):
@@ -37,9 +38,76 @@ class GradeSummary(NamedTuple):
         )
 
 
-def summarise_spectrum(records: Sequence[RunRecord], *, name: str = "spectrum") -> list[GradeSummary]:
+class StepSummary(NamedTuple):
+    """One grade trained by another optimiser than plain descent; its spectra are those of its own step."""
+
+    grade: int
+    num_looks: int
+    num_unconverged: int
+    num_outside: int  # looks at which an eigenvalue was outside the unit circle
+    num_oscillating: int  # looks at which one of these was not on the positive real axis
+    most_oscillating: int  # at one look
+    radius: float  # the largest modulus
+    leftmost: float  # the smallest real part
+    median_ratio: float  # of lambda_max(P^-1 H) / threshold, over the second half of the looks
+    loss_rises: float
+    final_loss: float
+
+    @property
+    def sentence(self) -> str:
+        return (
+            f"grade {self.grade + 1}: an eigenvalue of the step outside the unit circle in {self.num_outside} of "
+            f"{self.num_looks} spectra (largest modulus {self.radius:.3f}), oscillating in {self.num_oscillating} "
+            f"(up to {self.most_oscillating} at once, leftmost {self.leftmost:.3f}); largest eigenvalue of P^-1 H at "
+            f"{self.median_ratio:.2f} of the threshold (median, second half); the loss rose at "
+            f"{100 * self.loss_rises:.1f} % of its records and ended at {self.final_loss:.3g}"
+            + (f"; {self.num_unconverged} of the spectra did not converge" if self.num_unconverged else "")
+        )
+
+
+def summarise_spectrum(
+    records: Sequence[RunRecord], *, name: str = "spectrum"
+) -> list[GradeSummary] | list[StepSummary]:
     """One summary for each grade's record; ``name`` is that of the observer."""
+    if any("real" in spectrum_of(record, name) for record in records):
+        return [_summarise_step(index, record, name) for index, record in enumerate(records)]
     return [_summarise(index, record, name) for index, record in enumerate(records)]
+
+
+def loss_rises(losses: np.ndarray) -> float:
+    """The share of recorded losses that are above the one before, by more than 0.1 %."""
+    return float(np.mean(np.diff(losses) > 1e-3 * losses[:-1])) if len(losses) > 1 else 0.0
+
+
+def step_counts(seen) -> tuple[np.ndarray, np.ndarray]:
+    """At each look, how many of the recorded eigenvalues of a step are outside, and how many of these oscillate."""
+    values = seen["real"] + 1j * seen["imag"]
+    outside = np.abs(values) > 1 + ROUNDING
+    turning = (seen["real"] < 0) | (np.abs(seen["imag"]) > ROUNDING)
+    oscillating = np.count_nonzero(outside & turning, axis=1)
+    # The leftmost eigenvalue may hide behind more than ten others further out.
+    left_outside = np.hypot(seen["left_real"], seen["left_imag"]) > 1 + ROUNDING
+    hidden = (oscillating == 0) & left_outside & (seen["left_real"] < 0)
+    return np.count_nonzero(outside, axis=1), oscillating + hidden
+
+
+def _summarise_step(grade: int, record: RunRecord, name: str) -> StepSummary:
+    seen = spectrum_of(record, name)
+    outside, oscillating = step_counts(seen)
+    late = seen["ratio"][len(seen["ratio"]) // 2 :]
+    return StepSummary(
+        grade,
+        len(outside),
+        int(np.count_nonzero(seen["converged"] == 0)),
+        int(np.count_nonzero(outside)),
+        int(np.count_nonzero(oscillating)),
+        int(np.max(oscillating)),
+        float(np.fmax.reduce(np.hypot(seen["real"], seen["imag"]), axis=None)),  # NaN where nothing was found
+        float(np.fmin.reduce(seen["left_real"], axis=None)),
+        float(np.nanmedian(late)) if np.isfinite(late).any() else float("nan"),
+        loss_rises(record.train_loss),
+        float(record.train_loss[-1]) if len(record.train_loss) else np.nan,
+    )
 
 
 def _summarise(grade: int, record: RunRecord, name: str) -> GradeSummary:
@@ -56,7 +124,7 @@ def _summarise(grade: int, record: RunRecord, name: str) -> GradeSummary:
         int(np.max(np.count_nonzero(smallest <= -1, axis=1))),
         float(np.fmin.reduce(smallest, axis=None)),  # NaN where nothing was found
         float(np.fmax.reduce(largest, axis=None)),
-        float(np.mean(np.diff(losses) > 1e-3 * losses[:-1])) if len(losses) > 1 else 0.0,
+        loss_rises(losses),
         float(losses[-1]) if len(losses) else np.nan,
     )
 

@@ -38,6 +38,7 @@ class Item:
 
 
 METHODS = ("SGDL", "MGDL")
+VARIANTS = (*METHODS, "no freezing", "deep grades", "no residual", "residual only")  # experiments.steadiness
 REGRESSION_IMAGES = ("cameraman", "barbara", "butterfly", "pirate", "chest", "walnut")
 RESTORATION_IMAGES = ("butterfly", "pirate", "chest")
 NOISE_LEVELS = (10, 20, 30, 40, 50, 60)
@@ -169,6 +170,35 @@ def _convex(config) -> Iterator[Cell]:
     yield from ({"kind": "convex", "theorem": 3, "setting": setting} for setting in (1, 2))
 
 
+# Rates at which all variants are compared; ours, high enough for SGDL to meet the edge of stability.
+STEADINESS_RATES = {("gd", 1): 0.08, ("gd", 2): 0.05, ("adam", 1): 3e-3, ("adam", 2): 3e-3}
+PICTURE_RATES = {"SGDL": 0.1, "MGDL": 0.2, "MSDL": 0.05}  # those of Cameraman; that of MSDL is our choice
+
+
+def _steadiness(config) -> Iterator[Cell]:
+    for optimiser, methods in (("gd", VARIANTS), ("adam", METHODS)):
+        for setting in (1, 2):
+            for method in methods:
+                yield {
+                    "kind": "steadiness", "task": optimiser, "setting": setting, "method": method,
+                    "optimiser": optimiser, "learning_rate": STEADINESS_RATES[optimiser, setting],
+                }  # fmt: skip
+
+
+def _frequencies(config) -> Iterator[Cell]:
+    for method in (*METHODS, "MSDL"):
+        for setting in (1, 2):
+            networks = "MSDL" if method == "MSDL" else f"{method}-1"
+            rate = PAPER_RATES[str(setting), method]
+            yield {
+                "kind": "frequencies", "setting": setting, "method": method, "networks": networks, "learning_rate": rate
+            }  # fmt: skip
+        yield {
+            "kind": "frequencies", "image": "cameraman", "method": method, "networks": f"{method}-4",
+            "learning_rate": PICTURE_RATES[method],
+        }  # fmt: skip
+
+
 _ITEMS = (
     Item("table1", "Image regression, six images", "Section 4, Table 1, Figure 6", (
         Part("regression", _regression(REGRESSION_IMAGES)),
@@ -211,14 +241,22 @@ _ITEMS = (
     Item("theory", "Theorems 1, 2, 4 and 5 in numbers", "Sections 2, 3 and 6", (Part("theory", _theorems),)),
     Item("convex", "Theorem 3: a grade as a convex program", "Section 3, Appendix A", (Part("convex", _convex),)),
 )  # fmt: skip
-ITEMS = {item.name: item for item in _ITEMS}
+BEYOND = (
+    Item("steadiness", "Why are grades steady? One cause switched off at a time", "beyond the paper", (
+        Part("steadiness", _steadiness),
+    )),
+    Item("spectral-bias", "Errors by frequency along training", "beyond the paper", (
+        Part("frequencies", _frequencies),
+    )),
+)  # fmt: skip
+ITEMS = {item.name: item for item in (*_ITEMS, *BEYOND)}
 IDENTIFYING = ("kind", "structure", *LABELLED)
 KEY_START = 8  # digits of a key that tables show, and that name a job
 UNSEEDED = ("baseline",)  # no training, so that other seeds give the same
 
 
 def items() -> tuple[Item, ...]:
-    """All items, in the paper's order."""
+    """The paper's items, in its order; ``BEYOND`` are ours."""
     return _ITEMS
 
 

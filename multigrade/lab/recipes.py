@@ -159,6 +159,27 @@ class Convex(Config):
     learning_rate: float = 2e-3
 
 
+@dataclasses.dataclass(frozen=True)
+class Steadiness(Config):
+    """Beyond the paper: one cause of steadiness switched off at a time; all numbers are our choice."""
+
+    points: int = 128
+    epochs: int = 1500  # per grade; SGDL takes four times as many
+    record_every: int = 10
+    spectrum_every: int = 300
+    num_eigenvalues: int = 10
+
+
+@dataclasses.dataclass(frozen=True)
+class Frequencies(Config):
+    """Beyond the paper: errors by frequency along training; all numbers are our choice."""
+
+    points: int = 512
+    size: int | None = 32
+    epochs: int = 10_000  # per grade; SGDL and MSDL take four times as many
+    record_every: int = 100
+
+
 CONFIGS: dict[str, dict[str, Config]] = {
     "regression": {
         "paper": Regression(),
@@ -198,6 +219,16 @@ CONFIGS: dict[str, dict[str, Config]] = {
         "quick": DenoisingSpectrum(size=16, epochs=200, spectrum_every=200, num_eigenvalues=6),
     },
     "theory": {"paper": Theory(), "fast": Theory(), "quick": Theory(points=32, epochs=300)},
+    "steadiness": {
+        "paper": Steadiness(),
+        "fast": Steadiness(),
+        "quick": Steadiness(points=32, epochs=40, spectrum_every=20, num_eigenvalues=3),
+    },
+    "frequencies": {
+        "paper": Frequencies(),
+        "fast": Frequencies(),
+        "quick": Frequencies(points=32, size=8, epochs=200),
+    },
     "convex": {"paper": Convex(), "fast": Convex(), "quick": Convex(points=16, epochs=2000)},
 }
 IMAGE_TASKS = ("regression", "restoration", "baseline")

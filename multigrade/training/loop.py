@@ -162,7 +162,7 @@ def _program(problem: GradeProblem, plan: Plan, key: Array | None) -> Program:
 
 def _companion(observers: Sequence[Observer]) -> Any:
     """What an observer has the loop carry along, None if there is no such observer."""
-    companions = [observer.companion for observer in observers if hasattr(observer, "companion")]
+    companions = [getattr(observer, "companion") for observer in observers if hasattr(observer, "companion")]  # noqa: B009
     if len(companions) > 1:
         raise ValueError(f"observers must have at most one companion in the loop; got {len(companions)}")
     return companions[0] if companions else None

@@ -7,8 +7,8 @@ they happen to fall, and once more when the grade has ended: the record then has
 ``values`` is recorded; ``carry`` comes back at its next call and is saved in checkpoints, so that a resumed run repeats
 the original one bit for bit.
 
-An observer may have a ``companion``: what must see every step and therefore runs inside the compiled loop. It is a static
-pytree with ``init(now) -> state`` and ``step(step, now, state) -> (next, loss, state)``, which takes the step itself.
+An observer may have a ``companion``: what must see every step and therefore runs inside the compiled loop. It is a
+static pytree with ``init(now) -> state`` and ``step(step, now, state) -> (next, loss, state)``, which takes the step.
 Snapshots then have its state. One companion a run.
 """
 

@@ -17,7 +17,7 @@ from ...files import finite
 from ...training.observers import Observer
 from ..images import Pictures
 from ..job import Job, Result
-from . import convex, descent, reconstruction, theory
+from . import convex, descent, frequencies, reconstruction, steadiness, theory
 from .context import Context
 
 KINDS: dict[str, Callable[[Context], Result]] = {
@@ -28,6 +28,8 @@ KINDS: dict[str, Callable[[Context], Result]] = {
     "denoising descent": descent.denoising_descent,
     "theory": theory.theory,
     "convex": convex.convex,
+    "steadiness": steadiness.steadiness,
+    "frequencies": frequencies.frequencies,
 }
 
 

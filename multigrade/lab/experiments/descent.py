@@ -91,7 +91,7 @@ def _result(fit: Fit, data: Data, settings) -> Result:
     metrics = ends(fit.records)
     stages = {name: staged_values(fit.model, rows[0]) for name, rows in data._asdict().items() if name != "shape"}
     for name, of_stages in stages.items():
-        metrics[f"{name}_loss"] = _half_mean_square(of_stages[-1], getattr(data, name)[1])
+        metrics[f"{name}_loss"] = half_mean_square(of_stages[-1], getattr(data, name)[1])
     if data.shape:
         targets = data.train[1], data.test[1]
         metrics["train_psnr"], metrics["test_psnr"] = (
@@ -124,7 +124,7 @@ def ends(records: tuple[RunRecord, ...]) -> dict[str, Any]:
     return metrics
 
 
-def _half_mean_square(prediction: np.ndarray, target: np.ndarray) -> float:
+def half_mean_square(prediction: np.ndarray, target: np.ndarray) -> float:
     return 0.5 * float(np.mean((np.asarray(prediction, np.float64) - target) ** 2))
 
 
