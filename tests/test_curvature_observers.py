@@ -74,16 +74,16 @@ def test_plain_descent_is_known_however_it_is_written():
 
 @pytest.mark.parametrize("optimiser", ["momentum", "adam"])
 def test_another_optimiser_is_judged_by_its_own_map(optimiser):
-    observers = [SpectrumObserver(20, num=4, rules=(edge_of_stability(-0.95),)), SafeRate(20)]
-    result = fit_grades(STRUCTURE, X, Y, Plan(40, optimiser, 0.004, record_every=20, observers=observers[:1]))
+    observers, rate = [SpectrumObserver(20, num=4), SafeRate(20)], 0.4 if optimiser == "momentum" else 0.004
+    result = fit_grades(STRUCTURE, X, Y, Plan(40, optimiser, rate, record_every=20, observers=observers[:1]))
     seen = result.records[0].observations["spectrum"]
     assert "smallest" not in seen
     assert seen["real"].shape == (len(seen["step"]), 4)
-    if optimiser == "momentum":  # at every look the leftmost eigenvalue is that of the frozen preconditioner
-        product = seen["ratio"] * 3.8
-        trace = 1.9 - product
-        expected = np.real(trace / 2 - np.sqrt(trace.astype(complex) ** 2 / 4 - 0.9))
-        np.testing.assert_allclose(np.minimum(seen["left_real"], 0.9), np.minimum(expected, 0.9), atol=1e-4)
+    if optimiser == "momentum":  # the leftmost eigenvalue belongs to the largest curvature
+        trace = 1.9 - seen["ratio"][0] * 3.8
+        assert trace < 1.7
+        expected = np.real(trace / 2 - np.sqrt(complex(trace) ** 2 / 4 - 0.9))
+        np.testing.assert_allclose(seen["left_real"][0], expected, atol=1e-4)
     safe = fit_grades(STRUCTURE, X, Y, Plan(40, optimiser, 0.004, record_every=20, observers=observers[1:]))
     for record in safe.records:
         seen = record.observations["safe rate"]
