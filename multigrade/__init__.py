@@ -33,6 +33,8 @@ _PUBLIC = {
     "MultiGradeRegressor": "estimators",
     "SingleGradeRegressor": "estimators",
     "MultiScaleRegressor": "estimators",
+    "MultiGradeClassifier": "estimators",
+    "SingleGradeClassifier": "estimators",
     "load_estimator": "estimators",
     "Grade": "model",
     "MultiGrade": "model",
@@ -72,7 +74,14 @@ __all__ = ["__version__", *_PUBLIC]
 
 if TYPE_CHECKING:
     from . import convex, curvature, pictures, restore, structures, synthetic, training
-    from .estimators import MultiGradeRegressor, MultiScaleRegressor, SingleGradeRegressor, load_estimator
+    from .estimators import (
+        MultiGradeClassifier,
+        MultiGradeRegressor,
+        MultiScaleRegressor,
+        SingleGradeClassifier,
+        SingleGradeRegressor,
+        load_estimator,
+    )
     from .least_squares import solve_least_squares
     from .model import Grade, MultiGrade
     from .networks import FourierFeatures, MultiScaleNetwork, Network

@@ -15,11 +15,12 @@ import numpy as np
 from jax import Array
 
 from .files import read_arrays, telling_damage, write_arrays
-from .networks import AnyNetwork, FourierFeatures, MultiScaleNetwork, Network
+from .networks import AnyNetwork, FourierFeatures, Members, MultiScaleNetwork, Network
 from .sines import SineNetwork
 
 # What a file may hold, by name.
-KINDS: dict[str, Any] = {kind.__name__: kind for kind in (Network, MultiScaleNetwork, FourierFeatures, SineNetwork)}
+_KINDS = (Network, MultiScaleNetwork, Members, FourierFeatures, SineNetwork)
+KINDS: dict[str, Any] = {kind.__name__: kind for kind in _KINDS}
 
 
 @jax.tree_util.register_dataclass

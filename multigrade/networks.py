@@ -42,6 +42,7 @@ ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
     "tanh": jnp.tanh,
     "softplus": jax.nn.softplus,
     "gelu": jax.nn.gelu,
+    "silu": jax.nn.silu,
     "sine": jnp.sin,
     "gauss": lambda z: jnp.exp(-(z**2) / 2),
 }
@@ -211,6 +212,48 @@ class MultiScaleNetwork:
 
     def __call__(self, params, x: Array) -> Array:
         return tree_sum([self.sub(p, s * x) for p, s in zip(params, self.scales, strict=True)])
+
+
+@jax.tree_util.register_static
+@dataclasses.dataclass(frozen=True)
+class Members:
+    """``num`` networks of one description side by side, each with parameters of its own (a leading axis of theirs).
+
+    All members read the same rows x (N, d), or each its own, (N, num, d). Features and outputs have the shape
+    (N, num, width): rows stand first, so that batches are drawn as from any other data.
+    """
+
+    sub: Network
+    num: int
+
+    @property
+    def depth(self) -> int:
+        return self.sub.depth
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        return self.sub.widths
+
+    @property
+    def num_features(self) -> int:
+        return self.sub.num_features
+
+    def init(self, key: Array) -> tuple[Layer, ...]:
+        return jax.vmap(self.sub.init)(jax.random.split(key, self.num))
+
+    def hidden(self, params: tuple[Layer, ...], x: Array) -> Array:
+        if self.depth == 1 and x.ndim == 2:  # nothing hidden: the rows themselves, which all members share
+            return x
+        return self._each(self.sub.hidden, params, x)
+
+    def output(self, params: tuple[Layer, ...], features: Array) -> Array:
+        return self._each(self.sub.output, params, features)
+
+    def __call__(self, params: tuple[Layer, ...], x: Array) -> Array:
+        return self._each(self.sub, params, x)
+
+    def _each(self, function: Callable, params, x: Array) -> Array:
+        return jax.vmap(function, in_axes=(0, None if x.ndim == 2 else 1), out_axes=1)(params, x)
 
 
 def tree_sum(trees: list) -> Any:

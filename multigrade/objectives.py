@@ -3,13 +3,18 @@
 ``objective(params, auxiliary, data)`` returns the loss and the next auxiliary variable (the u of the restoration
 objective; empty for least squares). ``value_and_grad`` is the same with the gradient; an objective may compute it
 in a faster order than automatic differentiation of the whole would.
+
+A grade adds its output to the scores of the grades before it, and the loss sees the sum. For the squared error that is
+a fit to the residual (``LeastSquares``); for any other of the ``LOSSES``, ``GradedLoss`` carries the scores along.
 """
 
 import dataclasses
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+import scipy.special
 from jax import Array
 
 from .networks import AnyNetwork, tree_sum
@@ -22,11 +27,16 @@ ROWS_BY_WEIGHTS = ((512, None), (2**14, 512), (float("inf"), 1024))
 
 
 class Rows(NamedTuple):
-    """Training data of one grade: features x_l (N, d), residuals e_l (N, s), weights (N,) or None for equal ones."""
+    """Training data of one grade: features x_l (N, d), residuals e_l (N, s), weights (N,) or None for equal ones.
+
+    For other losses than the squared one ``targets`` are the targets y themselves, and ``scores`` (N, s) the sum of the
+    grades so far; None is 0.
+    """
 
     inputs: Array
     targets: Array
     weights: Array | None = None
+    scores: Array | None = None
 
 
 @jax.tree_util.register_static
@@ -81,6 +91,19 @@ class LeastSquares:
         return next(rows for bound, rows in ROWS_BY_WEIGHTS if num_weights < bound)
 
 
+@jax.tree_util.register_static
+@dataclasses.dataclass(frozen=True)
+class GradedLoss(LeastSquares):
+    """L(Theta) = 1/(sum w) sum_n w_n loss(s_n + N(Theta; x_n), y_n) + decay/2 sum_j ||W_j||^2, s the scores so far."""
+
+    loss: "Loss" = dataclasses.field(default_factory=lambda: Squared())
+
+    def _sum(self, params, block: Rows) -> Array:
+        added = self.network(params, block.inputs)
+        losses = self.loss(added if block.scores is None else block.scores + added, block.targets)
+        return jnp.sum(losses if block.weights is None else block.weights * losses)
+
+
 def _total(data: Rows) -> Array | int:
     if data.weights is None:
         return data.targets.shape[0]
@@ -109,3 +132,142 @@ def over_blocks(function, data, rows_per_block: int | None):
     tail = range(num_strides * stride, num_rows, rows_per_block)
     parts += [block(start, min(rows_per_block, num_rows - start)) for start in tail]
     return tree_sum(parts)
+
+
+# ---- losses ----------------------------------------------------------------------------------------------------
+
+
+class Loss(Protocol):
+    """What a loss of scores (..., s) and targets (..., s) provides; all is summed over the last axis.
+
+    ``curvature`` bounds its second derivative in the scores, None where nothing does. ``start`` is the constant score
+    that minimises the weighted loss of targets (N, s). ``predict`` turns scores into what a user is given.
+    """
+
+    curvature: float | None
+
+    def __call__(self, scores: Array, targets: Array) -> Array: ...
+    def start(self, targets: np.ndarray, weights: np.ndarray) -> np.ndarray: ...
+    def predict(self, scores): ...
+
+
+def _loss(cls):
+    """A frozen description without arrays, as networks are."""
+    return jax.tree_util.register_static(dataclasses.dataclass(frozen=True)(cls))
+
+
+class _Location:
+    """Losses whose scores are in the units of the targets."""
+
+    curvature = 1.0
+
+    def predict(self, scores):
+        return scores
+
+
+@_loss
+class Squared(_Location):
+    """1/2 ||y - s||^2."""
+
+    def __call__(self, scores: Array, targets: Array) -> Array:
+        return 0.5 * jnp.sum(jnp.square(targets - scores), axis=-1)
+
+    def start(self, targets, weights):
+        return np.average(targets, axis=0, weights=weights)
+
+
+@_loss
+class Huber(_Location):
+    """1/2 e^2 up to |e| = delta and delta (|e| - delta / 2) beyond, e = y - s."""
+
+    delta: float = 1.0
+
+    def __call__(self, scores: Array, targets: Array) -> Array:
+        size = jnp.abs(targets - scores)
+        small = jnp.minimum(size, self.delta)
+        return jnp.sum(small * (size - 0.5 * small), axis=-1)
+
+    def start(self, targets, weights):
+        return _quantile(targets, weights, 0.5)
+
+
+@_loss
+class Pinball(_Location):
+    """max(q e, (q - 1) e), e = y - s; least at the q-quantile of y."""
+
+    quantile: float = 0.5
+    curvature = None
+
+    def __call__(self, scores: Array, targets: Array) -> Array:
+        error = targets - scores
+        return jnp.sum(jnp.maximum(self.quantile * error, (self.quantile - 1) * error), axis=-1)
+
+    def start(self, targets, weights):
+        return _quantile(targets, weights, self.quantile)
+
+
+@_loss
+class Poisson:
+    """exp(s) - y s, the deviance of counts y >= 0 with mean exp(s) up to what no score changes."""
+
+    curvature = None
+
+    def __call__(self, scores: Array, targets: Array) -> Array:
+        return jnp.sum(jnp.exp(scores) - targets * scores, axis=-1)
+
+    def start(self, targets, weights):
+        return np.log(np.maximum(np.average(targets, axis=0, weights=weights), 1e-8))
+
+    def predict(self, scores):
+        return np.exp(scores)
+
+
+@_loss
+class Logistic:
+    """log(1 + exp(s)) - y s: cross-entropy of a class y in {0, 1} with chance 1 / (1 + exp(-s))."""
+
+    curvature = 0.25
+
+    def __call__(self, scores: Array, targets: Array) -> Array:
+        return jnp.sum(jax.nn.softplus(scores) - targets * scores, axis=-1)
+
+    def start(self, targets, weights):
+        chance = _chances(targets, weights)
+        return np.log(chance) - np.log1p(-chance)
+
+    def predict(self, scores):
+        """Chances of both classes, (..., 2)."""
+        return scipy.special.expit(np.concatenate([-scores, scores], axis=-1))
+
+
+@_loss
+class Multinomial:
+    """-sum_c y_c log softmax(s)_c: cross-entropy of classes, targets 1 for the class and 0 for others."""
+
+    curvature = 0.5
+
+    def __call__(self, scores: Array, targets: Array) -> Array:
+        return jax.nn.logsumexp(scores, axis=-1) - jnp.sum(targets * scores, axis=-1)
+
+    def start(self, targets, weights):
+        return np.log(_chances(targets, weights))
+
+    def predict(self, scores):
+        """Chances of all classes, (..., s)."""
+        return scipy.special.softmax(scores, axis=-1)
+
+
+LOSSES: dict[str, type] = {
+    "squared_error": Squared, "huber": Huber, "quantile": Pinball, "poisson": Poisson,
+    "logistic": Logistic, "multinomial": Multinomial,
+}  # fmt: skip
+
+
+def _quantile(targets: np.ndarray, weights: np.ndarray, quantile: float) -> np.ndarray:
+    return np.quantile(targets, quantile, axis=0, weights=weights, method="inverted_cdf")
+
+
+def _chances(targets: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Weighted shares of the classes, kept from 0 and 1 by one row's worth."""
+    rows = len(targets) + 1
+    return (np.average(targets, axis=0, weights=weights) * (rows - 1) + 1 / (1 + targets.shape[1])) / rows

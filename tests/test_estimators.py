@@ -23,7 +23,7 @@ from multigrade.objectives import LeastSquares, Rows
 from multigrade.training import Outcome
 
 X, Y = make_friedman1(200, noise=0.5, random_state=0)
-SMALL = {"hidden_layer_sizes": (16,), "max_iter": 60, "random_state": 0}
+SMALL = {"solver": "muon", "hidden_layer_sizes": (16,), "max_iter": 60, "random_state": 0}
 QUICK = {"solver": "adam", "learning_rate": 0.03, "max_iter": 100}  # Muon takes three times as long to compile
 ESTIMATORS = [
     MultiGradeRegressor(n_grades=2, hidden_layer_sizes=(16,), **QUICK),

@@ -1,7 +1,8 @@
-"""What the regressors share: conventions, standardisation, rows, files.
+"""What the estimators share: conventions, standardisation, rows, files.
 
-A regressor standardises inputs and targets, describes a structure, and calls ``fit_grades``. Learned attributes end
-in an underscore.
+With ``solver="auto"`` an estimator encodes the columns and fits members that decide on the rows they left out (see
+``members``). With any other solver it standardises inputs and targets, describes a structure, and calls ``fit_grades``.
+Learned attributes end in an underscore.
 """
 
 import dataclasses
@@ -14,7 +15,7 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, _fit_context
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, _fit_context
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state
@@ -25,9 +26,13 @@ from .. import structures
 from ..files import read_arrays, telling_damage, write_arrays
 from ..model import MultiGrade, model_from_arrays, model_to_arrays
 from ..networks import ACTIVATIONS
+from ..objectives import Loss, Squared
 from ..training import OPTIMISERS, Fit, Never, NoImprovement, Plan, Regression, fit_grades, warmup_cosine
 from ..training.optimisers import default_rate
 from ..training.record import Outcome, RunRecord, records_from_arrays, records_to_arrays
+from .encoding import Encoding, encoding_from_arrays, encoding_to_arrays, fit_encoding
+from .members import Size, default_size, fit_members
+from .programs import programs_on_disk
 
 FULL_BATCH_ROWS = 4096  # up to here batch_size="auto" takes all rows in every step
 RECORDS_PER_GRADE = 100
@@ -36,19 +41,22 @@ RECORDS_PER_GRADE = 100
 ROW_SIZES = (64, 128, 256, 512)
 
 
-_REGRESSORS: dict[str, type["GradedRegressor"]] = {}  # by name, for files
+PREDICTED_ROWS = 2**14  # at a time
+AUTO = StrOptions({"auto"})
+
+_ESTIMATORS: dict[str, type["GradedEstimator"]] = {}  # by name, for files
 
 
-class GradedRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
-    """What the three regressors share; a subclass gives its constructor and its structure."""
+class GradedEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """What regressors and classifiers share; a subclass gives its constructor, its structure, its loss and targets."""
 
     _parameter_constraints: dict = {  # noqa: RUF012
-        "hidden_layer_sizes": ["array-like"],
-        "activation": [StrOptions(set(ACTIVATIONS)), list, tuple],
-        "solver": [StrOptions(set(OPTIMISERS))],
+        "hidden_layer_sizes": ["array-like", AUTO],
+        "activation": [StrOptions({*ACTIVATIONS, "auto"}), list, tuple],
+        "solver": [StrOptions({*OPTIMISERS, "auto"})],
         "learning_rate": [Interval(numbers.Real, 0, None, closed="neither"), StrOptions({"auto"}), callable, None],
-        "alpha": [Interval(numbers.Real, 0, None, closed="left")],
-        "max_iter": [Interval(numbers.Integral, 1, None, closed="left")],
+        "alpha": [Interval(numbers.Real, 0, None, closed="left"), AUTO],
+        "max_iter": [Interval(numbers.Integral, 1, None, closed="left"), AUTO],
         "batch_size": [StrOptions({"auto"}), Interval(numbers.Integral, 1, None, closed="left"), None],
         "standardize": ["boolean"],
         "early_stopping": ["boolean"],
@@ -62,8 +70,10 @@ class GradedRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
     # Set by the constructors of the subclasses.
     solver: str
     learning_rate: Any
-    alpha: float
-    max_iter: int
+    hidden_layer_sizes: Any
+    activation: Any
+    alpha: Any
+    max_iter: Any
     batch_size: Any
     standardize: bool
     early_stopping: bool
@@ -76,21 +86,40 @@ class GradedRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
     model_: MultiGrade
     records_: tuple[RunRecord, ...]
     certificates_: tuple  # of the grades that solver="convex" solved
+    encoding_: Encoding  # of solver="auto"
+    fold_losses_: tuple[float, ...]
     x_mean_: np.ndarray
     x_scale_: np.ndarray
     y_mean_: np.ndarray
     y_scale_: np.ndarray
     n_features_in_: int
     feature_names_in_: np.ndarray
+    # What "auto" means with any other solver than "auto".
+    _plain: dict = {}  # noqa: RUF012
     # Column names of a table, kept in saved files for the command line.
     target_names: list[str] | None = None
 
     def __init_subclass__(cls, **options):
         super().__init_subclass__(**options)
-        _REGRESSORS[cls.__name__] = cls
+        _ESTIMATORS[cls.__name__] = cls
 
     def _structure(self, n_inputs: int, n_outputs: int) -> structures.Structure:
         raise NotImplementedError
+
+    def _loss(self) -> Loss:
+        raise NotImplementedError
+
+    def _read_targets(self, y, weights) -> tuple[np.ndarray, np.ndarray]:
+        """Targets (N, s) and weights, from what the user gave; notes what turns predictions back into that."""
+        raise NotImplementedError
+
+    def _is_auto(self) -> bool:
+        return self.solver == "auto" and getattr(self, "precision", "single") == "single"
+
+    def _value(self, name: str):
+        """A parameter, with the meaning of "auto" for solvers other than "auto"."""
+        value = getattr(self, name)
+        return self._plain[name] if isinstance(value, str) and value == "auto" else value
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y, sample_weight=None, *, observers=(), checkpoint=None):
@@ -102,36 +131,93 @@ class GradedRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         """
         observers = tuple(observers)
         continuing = getattr(self, "warm_start", False) and hasattr(self, "model_")
-        X, y = validate_data(
-            self, X, y, multi_output=True, y_numeric=True, dtype=np.float64, reset=not continuing, ensure_min_samples=1
-        )
+        X, y = self._validated(X, y, reset=not continuing)
         weights = _check_sample_weight(sample_weight, X, ensure_non_negative=True)
-        y = np.asarray(y, np.float64)
-        targets = y.reshape(len(y), -1)
-        if continuing and targets.shape[1] != len(self.y_mean_):
-            raise ValueError(f"y must have {len(self.y_mean_)} outputs with warm_start=True; got {targets.shape[1]}")
+        targets, weights = self._read_targets(y, weights)
+        self._check_fit(continuing, checkpoint, targets.shape[1])
         if not continuing:
             self.__dict__.pop("model_", None)  # what fails or is interrupted leaves nothing that could predict
-            if checkpoint is not None and not isinstance(self.random_state, numbers.Integral):
-                raise ValueError(f"random_state must be an integer with a checkpoint; got {self.random_state!r}")
             self._seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        rows, held_out = self._split(X, targets, weights)
-        rows = _with_weight(*rows)
-        if not len(rows[0]):
-            raise ValueError("sample_weight must be positive for one training row at least; all are zero")
-        full_batch = self.batch_size is None or (self.batch_size == "auto" and len(rows[0]) <= FULL_BATCH_ROWS)
-        if full_batch:
-            rows = _merged(*rows)
-        if not continuing:
-            self._standardise(*rows)
-        self._fit_grades(rows, held_out, full_batch, continuing, observers, checkpoint)
-        self._y_is_flat = y.ndim == 1
+        with programs_on_disk():
+            if self._is_auto():
+                self._fit_members(X, targets, weights, observers)
+            else:
+                self._fit_structure(X, targets, weights, continuing, observers, checkpoint)
         last = self.records_[-1]
         if last.outcome is Outcome.DIVERGED:
             remedy = ", or solver='gd' with learning_rate='auto'" if len(last.steps) else ""
             message = f"grade {self.n_grades_} {last.outcome}: {last.sentence}{remedy}"
             warnings.warn(message, ConvergenceWarning, stacklevel=3)
         return self
+
+    def _validated(self, X, y="no_validation", *, reset: bool):
+        """``validate_data``; what networks cannot read is refused in one line that says what to do."""
+        checks = {} if isinstance(y, str) else {**self._y_checks, "ensure_min_samples": 1}
+        try:
+            return validate_data(self, X, y, dtype=np.float64, reset=reset, **checks)
+        except ValueError as error:
+            line = str(error).splitlines()[0]
+            if "could not convert string" in line:
+                raise ValueError(f"{line}. Encode categories first: ColumnTransformer with OneHotEncoder") from None
+            if "contains NaN" in line:
+                raise ValueError(f"{line} Fill gaps first: ColumnTransformer with SimpleImputer") from None
+            raise
+
+    def _check_fit(self, continuing: bool, checkpoint, num_outputs: int) -> None:
+        if continuing and num_outputs != len(self.y_mean_):
+            raise ValueError(f"y must have {len(self.y_mean_)} outputs with warm_start=True; got {num_outputs}")
+        if self._is_auto() and (checkpoint is not None or getattr(self, "warm_start", False)):
+            raise ValueError("a checkpoint and warm_start need a solver other than 'auto', for example 'muon'")
+        if not continuing and checkpoint is not None and not isinstance(self.random_state, numbers.Integral):
+            raise ValueError(f"random_state must be an integer with a checkpoint; got {self.random_state!r}")
+
+    def _fit_members(self, X, targets, weights, observers) -> None:
+        """Equal rows are one row, in an order of their own: a fit depends neither on order nor on repetition."""
+        rows = _merged(*_some_rows(X, targets, weights))
+        self._standardise(*rows)
+        X, targets, weights = rows
+        self.encoding_ = fit_encoding(X, weights)
+        size = self._size(len(X))
+        with ExitStack() as views:
+            progress = tuple(map(views.enter_context, _progress(self.verbose, size.num_grades)))
+            fit = fit_members(
+                self.encoding_(X),
+                (targets - self.y_mean_) / self.y_scale_,
+                weights,
+                self._loss(),
+                size=size,
+                num_scaled=self.encoding_.num_scaled,
+                seed=self._seed,
+                observers=(*progress, *observers),
+            )
+        self.model_, self.records_, self.fold_losses_ = fit
+        self.certificates_ = ()
+
+    def _size(self, num_rows: int) -> Size:
+        """The size for so many rows, with what the user gave in its place."""
+        given = {
+            "num_grades": getattr(self, "n_grades", "auto"), "hidden": self.hidden_layer_sizes,
+            "activation": self.activation, "num_steps": self.max_iter, "batch_size": self.batch_size,
+            "learning_rate": self.learning_rate,
+        }  # fmt: skip
+        if self.alpha != "auto":
+            raise ValueError(f"alpha must be 'auto' with solver='auto', which drops out instead; got {self.alpha!r}")
+        if not isinstance(self.learning_rate, numbers.Real) and self.learning_rate is not None:
+            raise ValueError(f"learning_rate must be a number or None with solver='auto'; got {self.learning_rate!r}")
+        given = {k: v for k, v in given.items() if v is not None and not (isinstance(v, str) and v == "auto")}
+        if "hidden" in given:
+            given["hidden"] = widths(given["hidden"])
+        return dataclasses.replace(default_size(num_rows), **given)
+
+    def _fit_structure(self, X, targets, weights, continuing, observers, checkpoint) -> None:
+        rows, held_out = self._split(X, targets, weights)
+        rows = _some_rows(*rows)
+        full_batch = self.batch_size is None or (self.batch_size == "auto" and len(rows[0]) <= FULL_BATCH_ROWS)
+        if full_batch:
+            rows = _merged(*rows)
+        if not continuing:
+            self._standardise(*rows)
+        self._fit_grades(rows, held_out, full_batch, continuing, observers, checkpoint)
 
     def _split(self, X, targets, weights):
         if not self.early_stopping:
@@ -158,16 +244,20 @@ class GradedRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
                 )
             negligible = scale <= 1e-12 * np.maximum(np.abs(mean), np.finfo(float).tiny)
             scale = np.where(negligible, 1.0, scale)
-            if not self.standardize:
+            if not (self.standardize if name == "x" else self._is_target_scaled()):
                 mean, scale = np.zeros_like(mean), np.ones_like(scale)
             setattr(self, f"{name}_mean_", mean)
             setattr(self, f"{name}_scale_", scale)
+
+    def _is_target_scaled(self) -> bool:
+        return self.standardize
 
     def _fit_grades(self, rows, held_out, full_batch, continuing, observers, checkpoint) -> None:
         structure = self._structure(rows[0].shape[1], rows[1].shape[1])
         model, records, certificates = self._so_far(continuing, len(structure))
         x, targets, weights = self._network_rows(rows, is_padded=full_batch)
-        period = max(self.max_iter // RECORDS_PER_GRADE, 1)
+        num_steps, loss = int(self._value("max_iter")), self._loss()
+        period = max(num_steps // RECORDS_PER_GRADE, 1)
         record_every = math.gcd(period, *(o.every for o in observers if o.every is not None))
         patience = self.n_iter_no_change * (period // record_every)
         rate, steering = self._rate(5 * period)
@@ -179,9 +269,9 @@ class GradedRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
                 x,
                 targets,
                 plan=Plan(
-                    int(self.max_iter),
+                    num_steps,
                     self.solver,
-                    warmup_cosine(rate, self.max_iter) if scheduled else rate,
+                    warmup_cosine(rate, num_steps) if scheduled else rate,
                     None if full_batch else 1024 if self.batch_size == "auto" else self.batch_size,
                     record_every,
                     stopping=NoImprovement(patience, self.tol) if self.early_stopping else Never(),
@@ -190,7 +280,11 @@ class GradedRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
                     observers=(*progress, *steering, *observers),
                     seed=self._seed,
                 ),
-                regression=Regression(self.alpha, getattr(self, "residual_scaling", False)),
+                regression=Regression(
+                    self._value("alpha"),
+                    getattr(self, "residual_scaling", False) and isinstance(loss, Squared),
+                    loss=loss,
+                ),
                 sample_weight=weights,
                 validation=self._network_rows(held_out, is_padded=True) if held_out else None,
                 start=Fit(model, records),
@@ -235,16 +329,29 @@ class GradedRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "model_")
 
-    def predict(self, X):
-        """The sum of all grades at X: (n_samples,) or (n_samples, n_outputs), as y was."""
-        *_, prediction = self.staged_predict(X)
-        return prediction
+    def _stages(self, X):
+        """What the loss predicts from the scores after grade 1, 2, ..., (N, outputs); the mean over members."""
+        loss = self._loss()
+        for scores in self._by_blocks(X, lambda x: list(self.model_.staged(x))):
+            outputs = loss.predict(np.asarray(scores, np.float64))
+            yield outputs if outputs.ndim == 2 else outputs.mean(axis=1)
 
-    def staged_predict(self, X):
-        """The prediction after grade 1, 2, ..., in turn."""
+    def _by_blocks(self, X, function) -> list[np.ndarray]:
+        """The arrays of ``function(inputs of networks)``, by slices of the rows, so that a million fit into memory."""
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float64, reset=False)
-        num_rows = len(X)
+        X = self._validated(X, reset=False)
+        blocks = []
+        for start in range(0, len(X), PREDICTED_ROWS):
+            rows = X[start : start + PREDICTED_ROWS]
+            parts = [np.asarray(part)[: len(rows)] for part in function(self._network_inputs(rows))]
+            if not all(np.isfinite(part).all() for part in parts):
+                raise ValueError("the prediction is not finite in float32; X is too far from the training rows")
+            blocks.append(parts)
+        return [np.concatenate(parts) for parts in zip(*blocks, strict=True)]
+
+    def _network_inputs(self, X: np.ndarray):
+        if hasattr(self, "encoding_"):
+            return jnp.asarray(_pad_rows(self.encoding_(X)))
         with np.errstate(over="ignore"):  # refused below
             x = _pad_rows((X - self.x_mean_) / self.x_scale_)
             x = x if getattr(self, "precision", "single") == "high" else jnp.asarray(x, jnp.float32)
@@ -252,11 +359,18 @@ class GradedRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
             raise ValueError(
                 "X must be finite in float32 when it is standardised; it is too far from the training rows"
             )
-        for stage in self.model_.staged(x):
-            prediction = np.asarray(stage[:num_rows], np.float64) * self.y_scale_ + self.y_mean_
-            if not np.isfinite(prediction).all():
-                raise ValueError("the prediction is not finite in float32; X is too far from the training rows")
-            yield prediction[:, 0] if self._y_is_flat else prediction
+        return x
+
+    def transform(self, X):
+        """The frozen features of the last grade at X, (n_samples, features); those of all members side by side."""
+        (features,) = self._by_blocks(X, lambda x: [self.model_.features(x)])
+        return features.reshape(len(features), -1)
+
+    @property
+    def _n_features_out(self) -> int:
+        last = self.model_.grades[-1].network
+        is_shared = last.depth == 1  # a linear grade has the encoded columns as its features, the same for all members
+        return last.num_features * (1 if is_shared else getattr(last, "num", 1))
 
     @property
     def n_grades_(self) -> int:
@@ -269,8 +383,8 @@ class GradedRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
 
     @property
     def loss_curve_(self) -> np.ndarray:
-        """Training loss at the recorded steps of all grades: half the mean square of what is left of the standardised
-        targets, plus the penalty ``alpha`` on the weights of the grade, times the square of its epsilon_l.
+        """Training loss at the recorded steps of all grades: for the squared error half the mean square of what is left
+        of the standardised targets; plus the penalty ``alpha`` on the weights of the grade, times the square of its epsilon_l.
         """
         return np.concatenate([record.train_loss for record in self.records_])
 
@@ -280,12 +394,21 @@ class GradedRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         curves = [record.validation_loss for record in self.records_ if record.validation_loss is not None]
         return np.concatenate(curves) if curves else None
 
+    def _learned(self) -> dict:
+        """What the targets were like, as JSON holds it."""
+        raise NotImplementedError
+
+    def _set_learned(self, learned: dict) -> None:
+        raise NotImplementedError
+
     def save(self, path: str | os.PathLike) -> None:
         """Write the fitted estimator as data (safetensors and JSON); ``load_estimator`` reads it."""
         check_is_fitted(self)
         parameters = {name: _plain(name, value) for name, value in self.get_params().items()}
         arrays, networks = model_to_arrays(self.model_)
         arrays |= {name: getattr(self, name) for name in _SCALES}
+        if hasattr(self, "encoding_"):
+            arrays |= encoding_to_arrays(self.encoding_)
         of_records, ends = records_to_arrays(self.records_)
         arrays |= of_records
         description = {
@@ -296,7 +419,8 @@ class GradedRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
             "certificates": [{**dataclasses.asdict(c), "outcome": c.outcome.name} for c in self.certificates_],
             "features": self.n_features_in_,
             "feature_names": list(getattr(self, "feature_names_in_", [])),
-            "y_is_flat": self._y_is_flat,
+            "learned": self._learned(),
+            "fold_losses": list(getattr(self, "fold_losses_", ())),
             "target_names": self.target_names,
             "seed": self._seed,
         }
@@ -314,18 +438,18 @@ class GradedRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
 _SCALES = ("x_mean_", "x_scale_", "y_mean_", "y_scale_")
 
 
-def load_estimator(path: str | os.PathLike) -> GradedRegressor:
+def load_estimator(path: str | os.PathLike) -> GradedEstimator:
     """Read what an estimator's ``save`` wrote."""
     arrays, description, _ = read_arrays(path, "estimator")
     with telling_damage(path, "estimator"):
         return _from_file(path, arrays, description)
 
 
-def _from_file(path: str | os.PathLike, arrays: dict[str, np.ndarray], description: dict) -> "GradedRegressor":
-    if description.get("class") not in _REGRESSORS:
+def _from_file(path: str | os.PathLike, arrays: dict[str, np.ndarray], description: dict) -> "GradedEstimator":
+    if description.get("class") not in _ESTIMATORS:
         raise ValueError(f"{path} holds an unknown estimator {description.get('class')!r}")
     parameters = {name: _from_plain(value) for name, value in description["parameters"].items()}
-    estimator = _REGRESSORS[description["class"]](**parameters)
+    estimator = _ESTIMATORS[description["class"]](**parameters)
     estimator.model_ = model_from_arrays(arrays, description["model"])
     if not all(np.isfinite(arrays[name]).all() for name in _SCALES):
         raise ValueError(f"{path} is damaged: means or scales are not finite numbers")
@@ -337,7 +461,11 @@ def _from_file(path: str | os.PathLike, arrays: dict[str, np.ndarray], descripti
     if description["feature_names"]:
         estimator.feature_names_in_ = np.array(description["feature_names"], dtype=object)
     estimator.target_names = description["target_names"]
-    estimator._y_is_flat, estimator._seed = description["y_is_flat"], description["seed"]
+    estimator._seed = description["seed"]
+    if "encoding/columns" in arrays:
+        estimator.encoding_ = encoding_from_arrays(arrays)
+        estimator.fold_losses_ = tuple(description["fold_losses"])
+    estimator._set_learned(description.get("learned") or {"y_is_flat": description.get("y_is_flat", True)})
     return estimator
 
 
@@ -365,9 +493,20 @@ def _certificate(fields: dict):
     return Certificate(**{**fields, "outcome": Outcome[fields["outcome"]]})
 
 
-def _with_weight(X, targets, weights):
+def _some_rows(X, targets, weights):
+    """Those of positive weight."""
     is_used = weights > 0
+    if not is_used.any():
+        raise ValueError("sample_weight must be positive for one training row at least; all are zero")
     return X[is_used], targets[is_used], weights[is_used]
+
+
+def widths(layers) -> tuple[int, ...]:
+    """Widths of hidden layers as given by a user."""
+    layers = tuple(layers)
+    if not layers or any(not isinstance(w, numbers.Integral) or w < 1 for w in layers):
+        raise ValueError(f"hidden_layer_sizes must hold positive integers; got {layers!r}")
+    return tuple(int(w) for w in layers)
 
 
 def _merged(X, targets, weights):

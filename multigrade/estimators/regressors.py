@@ -8,14 +8,62 @@ import numbers
 import jax
 import jax.numpy as jnp
 import numpy as np
+from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from .. import structures
 from ..model import Grade, MultiGrade
 from ..networks import ACTIVATIONS, MultiScaleNetwork, Network
+from ..objectives import LOSSES, Loss
 from ..training import OPTIMISERS, fit_high_precision
 from ..training.record import RunRecord
-from .base import GradedRegressor
+from .base import AUTO, GradedEstimator, widths
+
+REGRESSION_LOSSES = ("squared_error", "huber", "quantile", "poisson")
+
+
+class GradedRegressor(MultiOutputMixin, RegressorMixin, GradedEstimator):
+    """What the three regressors share; a subclass gives its constructor and its structure."""
+
+    _parameter_constraints: dict = {  # noqa: RUF012
+        **GradedEstimator._parameter_constraints,
+        "loss": [StrOptions(set(REGRESSION_LOSSES))],
+        "quantile": [Interval(numbers.Real, 0, 1, closed="neither")],
+    }
+    _y_checks = {"multi_output": True, "y_numeric": True}  # noqa: RUF012
+    loss: str
+    quantile: float
+
+    def _loss(self) -> Loss:
+        options = {"quantile": self.quantile} if self.loss == "quantile" else {}
+        return LOSSES[self.loss](**options)
+
+    def _is_target_scaled(self) -> bool:
+        return self.loss != "poisson" and (self.standardize or self.solver == "auto")
+
+    def _read_targets(self, y, weights):
+        y = np.asarray(y, np.float64)
+        if self.loss == "poisson" and not np.all(y >= 0):
+            raise ValueError(f"y must not be negative with loss='poisson'; got {np.min(y)}")
+        self._y_is_flat = y.ndim == 1
+        return y.reshape(len(y), -1), weights
+
+    def predict(self, X):
+        """What the sum of all grades predicts at X: (n_samples,) or (n_samples, n_outputs), as y was."""
+        *_, prediction = self.staged_predict(X)
+        return prediction
+
+    def staged_predict(self, X):
+        """The prediction after grade 1, 2, ..., in turn."""
+        for outputs in self._stages(X):
+            prediction = outputs * self.y_scale_ + self.y_mean_
+            yield prediction[:, 0] if self._y_is_flat else prediction
+
+    def _learned(self) -> dict:
+        return {"y_is_flat": self._y_is_flat}
+
+    def _set_learned(self, learned: dict) -> None:
+        self._y_is_flat = learned["y_is_flat"]
 
 
 class MultiGradeRegressor(GradedRegressor):
@@ -23,34 +71,51 @@ class MultiGradeRegressor(GradedRegressor):
 
     Parameters
     ----------
-    n_grades : int
-        Number of grades.
-    hidden_layer_sizes : tuple of int, or list of such tuples
-        Widths of the hidden layers of each grade; a list has one tuple per grade.
-    activation : str or list of str
-        One of relu, tanh, softplus, gelu, sine, gauss, or a list of one per grade.
+    n_grades : int or "auto"
+        Number of grades; with solver="auto" the most there may be, the linear one included. "auto" is 3.
+    hidden_layer_sizes : tuple of int, list of such tuples, or "auto"
+        Widths of the hidden layers of each grade; a list has one tuple per grade (not with solver="auto"). "auto" is
+        (64, 64), and (128, 128) with solver="auto" and 4096 or more rows.
+    loss : str
+        squared_error, huber (with its bend at one standard deviation of y), quantile, or poisson (counts y >= 0). A
+        grade adds to the scores of the grades before it, and the loss sees the sum.
+    quantile : float
+        Which quantile loss="quantile" predicts.
+    activation : str, list of str, or "auto"
+        One of relu, tanh, softplus, gelu, silu, sine, gauss, or a list of one per grade (not with solver="auto").
+        "auto" is silu with solver="auto" and relu otherwise.
     solver : str
-        gd, momentum, adam, muon or lbfgs; or convex, which solves every grade as a two-layer ReLU network of the best
+        "auto" is made for tables, and decides everything on training rows that it leaves out: grade 1 is linear in
+        scaled columns and their quantile bins, and solved; further grades are networks trained by Adam with dropout, eight members (four from
+        4096 rows on) in one compiled program, each of which leaves out an eighth of the rows. A grade that does not
+        surely lower the loss on the rows left out is not added; ``fold_losses_`` has that loss before any grade and
+        after each. The prediction is the mean of the members. standardize, alpha, residual_scaling, early_stopping and
+        what belongs to it then play no part; warm_start and a checkpoint are refused.
+        gd, momentum, adam, muon and lbfgs train one network per grade for as long as ``max_iter`` says: for functions
+        without noise, and for the paper's methods. convex solves every grade as a two-layer ReLU network of the best
         width to its global optimum (``certificates_`` proves it). hidden_layer_sizes, activation, learning_rate,
         max_iter, batch_size and residual_scaling then play no part, nor do the observers and checkpoint of ``fit``.
     learning_rate : float, "auto", schedule or None
-        A number (the peak of a warm-up and cosine schedule for adam, muon and momentum; constant for gd), an optax
-        schedule, "auto" (gd: the largest rate that the spectrum of the Hessian calls safe, looked at again as the
+        A number (the peak of a warm-up and cosine schedule for auto, adam, muon and momentum; constant for gd), an
+        optax schedule, "auto" (gd: the largest rate that the spectrum of the Hessian calls safe, looked at again as the
         grade goes on), or None for the solver's default.
-    alpha : float
+    alpha : float or "auto"
         Weight decay, alpha/2 times the sum of squared weights of a grade, in the loss of its standardised targets; with
-        ``residual_scaling``, of the residual divided by epsilon_l.
-    max_iter : int
-        Steps per grade.
+        ``residual_scaling``, of the residual divided by epsilon_l. "auto" is 1e-3.
+    max_iter : int or "auto"
+        Steps per grade. "auto" is 300; with solver="auto" as many as there are rows, between 600 and 1500, and 3000
+        from 4096 rows on.
     batch_size : int, "auto" or None
-        Rows per step; "auto" takes all up to 4096 rows and 1024 random ones beyond, None takes all.
+        Rows per step; "auto" takes all up to 4096 rows and 1024 random ones beyond (128 and 256 with solver="auto"),
+        None takes all.
     precision : "single" or "high"
         "high" fits grades of sine features whose frequencies follow the spectrum of what is left over, with output
         layers solved in float64 and every choice made by leave-one-out (``multigrade.training.fit_high_precision``).
         Made for functions of one to six inputs, smooth or oscillating, exact or noisy. Of the other parameters only
         standardize and random_state then play a part; ``n_grades_`` follows the data.
     residual_scaling : bool
-        Divide the residual of each grade after the first by its root mean square, epsilon_l.
+        Divide the residual of each grade after the first by its root mean square, epsilon_l. Only the squared error has
+        residuals.
     standardize : bool
         Shift and scale inputs and targets to mean 0 and standard deviation 1.
     early_stopping : bool
@@ -71,23 +136,26 @@ class MultiGradeRegressor(GradedRegressor):
 
     _parameter_constraints: dict = {  # noqa: RUF012
         **GradedRegressor._parameter_constraints,
-        "n_grades": [Interval(numbers.Integral, 1, None, closed="left")],
-        "solver": [StrOptions({*OPTIMISERS, "convex"})],
+        "n_grades": [Interval(numbers.Integral, 1, None, closed="left"), AUTO],
+        "solver": [StrOptions({*OPTIMISERS, "auto", "convex"})],
         "precision": [StrOptions({"single", "high"})],
         "residual_scaling": ["boolean"],
         "warm_start": ["boolean"],
     }
+    _plain = {"n_grades": 3, "hidden_layer_sizes": (64, 64), "activation": "relu", "alpha": 1e-3, "max_iter": 300}  # noqa: RUF012
 
     def __init__(
         self,
-        n_grades=3,
-        hidden_layer_sizes=(64, 64),
+        n_grades="auto",
+        hidden_layer_sizes="auto",
         *,
-        activation="relu",
-        solver="muon",
+        loss="squared_error",
+        quantile=0.5,
+        activation="auto",
+        solver="auto",
         learning_rate=None,
-        alpha=1e-3,
-        max_iter=300,
+        alpha="auto",
+        max_iter="auto",
         batch_size="auto",
         precision="single",
         residual_scaling=True,
@@ -102,6 +170,8 @@ class MultiGradeRegressor(GradedRegressor):
     ):
         self.n_grades = n_grades
         self.hidden_layer_sizes = hidden_layer_sizes
+        self.loss = loss
+        self.quantile = quantile
         self.activation = activation
         self.solver = solver
         self.learning_rate = learning_rate
@@ -120,15 +190,7 @@ class MultiGradeRegressor(GradedRegressor):
         self.verbose = verbose
 
     def _structure(self, n_inputs: int, n_outputs: int) -> structures.Structure:
-        sizes = list(self.hidden_layer_sizes)
-        per_grade = sizes if sizes and np.ndim(sizes[0]) else [tuple(sizes)] * self.n_grades
-        if len(per_grade) != self.n_grades:
-            raise ValueError(
-                f"hidden_layer_sizes must be one tuple of widths or one per grade ({self.n_grades}); got {sizes!r}"
-            )
-        return structures.graded(
-            n_inputs, [_widths(layers) for layers in per_grade], n_outputs, activation=self.activation
-        )
+        return graded_structure(self, n_inputs, n_outputs)
 
     def _fit_grades(self, rows, held_out, full_batch, continuing, observers, checkpoint) -> None:
         if self.precision == "high":
@@ -137,9 +199,11 @@ class MultiGradeRegressor(GradedRegressor):
             return super()._fit_grades(rows, held_out, full_batch, continuing, observers, checkpoint)
         if self.early_stopping:
             raise ValueError("early_stopping must be False with solver='convex': a grade is solved, not trained")
-        if not self.alpha > 0:
+        if self.loss != "squared_error":
+            raise ValueError(f"loss must be 'squared_error' with solver='convex'; got {self.loss!r}")
+        if not self._value("alpha") > 0:
             raise ValueError(f"alpha must be positive with solver='convex'; got {self.alpha!r}")
-        self._solve_grades(rows, *self._so_far(continuing, self.n_grades))
+        self._solve_grades(rows, *self._so_far(continuing, self._value("n_grades")))
 
     def _fit_sines(self, rows, continuing: bool, checkpoint) -> None:
         for name, is_given in (("early_stopping", self.early_stopping), ("warm_start", continuing)):
@@ -159,13 +223,14 @@ class MultiGradeRegressor(GradedRegressor):
         residual = targets - (np.asarray(model(jnp.asarray(x, jnp.float32)), np.float64) if model.grades else 0)
         features = np.asarray(model.features(jnp.asarray(x, jnp.float32)), np.float64)
         total = float(np.sum(weights))
-        if self.n_grades > len(model.grades):
+        num_grades = self._value("n_grades")
+        if num_grades > len(model.grades):
             fit = fit_convex_grades(
                 features,
                 residual,
-                num_grades=self.n_grades - len(model.grades),
+                num_grades=num_grades - len(model.grades),
                 # Our loss is a mean, that of the convex program a sum: alpha times the sum of the weights is the same.
-                regularisation=self.alpha * total,
+                regularisation=self._value("alpha") * total,
                 sample_weight=weights,
                 seed=self._seed,
                 on_grade=_print_certificate if self.verbose else None,
@@ -187,10 +252,17 @@ class MultiGradeRegressor(GradedRegressor):
 class SingleGradeRegressor(GradedRegressor):
     """Standard deep learning (SGDL): one network, trained at once. Parameters as in ``MultiGradeRegressor``."""
 
+    _parameter_constraints: dict = {  # noqa: RUF012
+        **GradedRegressor._parameter_constraints,
+        "solver": [StrOptions(set(OPTIMISERS))],
+    }
+
     def __init__(
         self,
         hidden_layer_sizes=(64, 64, 64, 64, 64, 64),
         *,
+        loss="squared_error",
+        quantile=0.5,
         activation="relu",
         solver="muon",
         learning_rate=None,
@@ -206,6 +278,8 @@ class SingleGradeRegressor(GradedRegressor):
         verbose=0,
     ):
         self.hidden_layer_sizes = hidden_layer_sizes
+        self.loss = loss
+        self.quantile = quantile
         self.activation = activation
         self.solver = solver
         self.learning_rate = learning_rate
@@ -221,7 +295,7 @@ class SingleGradeRegressor(GradedRegressor):
         self.verbose = verbose
 
     def _structure(self, n_inputs: int, n_outputs: int) -> structures.Structure:
-        return structures.graded(n_inputs, [_widths(self.hidden_layer_sizes)], n_outputs, activation=self.activation)
+        return structures.graded(n_inputs, [widths(self.hidden_layer_sizes)], n_outputs, activation=self.activation)
 
 
 class MultiScaleRegressor(GradedRegressor):
@@ -234,6 +308,7 @@ class MultiScaleRegressor(GradedRegressor):
     _parameter_constraints: dict = {  # noqa: RUF012
         **GradedRegressor._parameter_constraints,
         "activation": [StrOptions(set(ACTIVATIONS))],
+        "solver": [StrOptions(set(OPTIMISERS))],
         "scales": ["array-like"],
     }
 
@@ -241,6 +316,8 @@ class MultiScaleRegressor(GradedRegressor):
         self,
         hidden_layer_sizes=(32, 32, 32),
         *,
+        loss="squared_error",
+        quantile=0.5,
         scales=(1.0, 2.0, 4.0, 8.0),
         activation="relu",
         solver="muon",
@@ -257,6 +334,8 @@ class MultiScaleRegressor(GradedRegressor):
         verbose=0,
     ):
         self.hidden_layer_sizes = hidden_layer_sizes
+        self.loss = loss
+        self.quantile = quantile
         self.scales = scales
         self.activation = activation
         self.solver = solver
@@ -273,16 +352,21 @@ class MultiScaleRegressor(GradedRegressor):
         self.verbose = verbose
 
     def _structure(self, n_inputs: int, n_outputs: int) -> structures.Structure:
-        widths = (n_inputs, *_widths(self.hidden_layer_sizes), n_outputs)
+        layers = (n_inputs, *widths(self.hidden_layer_sizes), n_outputs)
         scales = tuple(float(scale) for scale in self.scales)
-        return (MultiScaleNetwork(Network(widths, self.activation), scales),)
+        return (MultiScaleNetwork(Network(layers, self.activation), scales),)
 
 
-def _widths(layers) -> tuple[int, ...]:
-    widths = tuple(layers)
-    if not widths or any(not isinstance(w, numbers.Integral) or w < 1 for w in widths):
-        raise ValueError(f"hidden_layer_sizes must hold positive integers; got {layers!r}")
-    return tuple(int(w) for w in widths)
+def graded_structure(estimator, n_inputs: int, n_outputs: int) -> structures.Structure:
+    """One network per grade, from n_grades, hidden_layer_sizes and activation."""
+    sizes, num_grades = list(estimator._value("hidden_layer_sizes")), estimator._value("n_grades")
+    per_grade = sizes if sizes and np.ndim(sizes[0]) else [tuple(sizes)] * num_grades
+    if len(per_grade) != num_grades:
+        raise ValueError(
+            f"hidden_layer_sizes must be one tuple of widths or one per grade ({num_grades}); got {sizes!r}"
+        )
+    hidden = [widths(layers) for layers in per_grade]
+    return structures.graded(n_inputs, hidden, n_outputs, activation=estimator._value("activation"))
 
 
 def _print_certificate(number: int, grade) -> None:

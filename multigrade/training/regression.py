@@ -17,7 +17,7 @@ from jax.tree_util import Partial
 
 from ..model import Grade, apply_grade
 from ..networks import AnyNetwork, Network
-from ..objectives import LeastSquares, Rows
+from ..objectives import GradedLoss, LeastSquares, Loss, Rows, Squared
 from ..sampling import RandomRows, random_rows
 from ..structures import Structure
 from .checkpoint import Checkpointing, as_checkpointing, fingerprint
@@ -40,22 +40,31 @@ class Regression:
     standardise_features : whether grades after the first see features of mean 0 and deviation 1, and start from output
         0. Shift and scale are absorbed into their weights afterwards.
     metrics : functions of (prediction of all grades so far, targets) on the training data, to be recorded by name
+    loss : one of ``objectives.LOSSES``; the grades' outputs add up to its scores, and what is predicted is scores
+        Only the squared error has residuals that could be scaled.
     """
 
     weight_decay: float = 0.0
     residual_scaling: bool = False
     standardise_features: bool = False
     metrics: Mapping[str, Callable[[Array, Array], Array]] = dataclasses.field(default_factory=dict)
+    loss: Loss = Squared()  # noqa: RUF009
 
     def check(self, structure: Structure) -> None:
         if not (math.isfinite(self.weight_decay) and self.weight_decay >= 0):
             raise ValueError(f"weight_decay must be a finite number of at least 0; got {self.weight_decay!r}")
+        if self.residual_scaling and not isinstance(self.loss, Squared):
+            raise ValueError(
+                f"residual_scaling must be False with another loss than the squared error; got {self.loss!r}"
+            )
         if self.standardise_features and not all(isinstance(n, Network) and n.encoding is None for n in structure[1:]):
             raise ValueError(f"standardise_features needs plain networks after the first grade; got {structure[1:]!r}")
 
     def identity(self) -> dict[str, Any]:
         """All fields; of the metrics their names, as they change no result."""
         fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        if isinstance(self.loss, Squared):  # as in checkpoints of before there were others
+            del fields["loss"]
         return {**fields, "metrics": sorted(self.metrics)}
 
 
@@ -98,10 +107,10 @@ class _RegressionTask:
         objective, error = self._objectives(network)
         return GradeProblem(
             objective,
-            Rows(left.features, left.residual / scale, left.weights),
+            self._rows(left, scale),
             scale,
             scale**2,
-            validation=Rows(held.features, held.residual / scale, held.weights) if held else None,
+            validation=self._rows(held, scale) if held else None,
             validation_objective=error,
             metrics=metrics,
             sampler=self.sampler,
@@ -110,8 +119,18 @@ class _RegressionTask:
 
     def _objectives(self, network: AnyNetwork):
         """What is minimised, and what judges: decay is for training; how well a model does is its error alone."""
-        both = LeastSquares(network, self.regression.weight_decay), LeastSquares(network)
+        loss, decays = self.regression.loss, (self.regression.weight_decay, 0.0)
+        if isinstance(loss, Squared):
+            both = [LeastSquares(network, decay) for decay in decays]
+        else:
+            both = [GradedLoss(network, decay, loss) for decay in decays]
         return map(self.spread.objective, both) if self.spread else both
+
+    def _rows(self, left: LeftOver, scale: Array) -> Rows:
+        """The squared error sees the residual, any other loss the targets and the scores so far."""
+        if isinstance(self.regression.loss, Squared):
+            return Rows(left.features, left.residual / scale, left.weights)
+        return Rows(left.features, left.residual + left.prediction, left.weights, left.prediction)
 
     def after(self, grade: Grade, auxiliary=()) -> "_RegressionTask":
         held = self.held_out.after(grade) if self.held_out else None

@@ -1,0 +1,199 @@
+"""The classifiers: MultiGradeClassifier (MGDL) and SingleGradeClassifier (SGDL), by cross-entropy.
+
+A grade adds to the scores of the classes, and the logistic (two classes) or multinomial loss sees the sum.
+"""
+
+import numbers
+
+import numpy as np
+from sklearn.base import ClassifierMixin
+from sklearn.utils import compute_sample_weight
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.multiclass import check_classification_targets
+
+from .. import structures
+from ..objectives import Logistic, Loss, Multinomial
+from .base import AUTO, GradedEstimator, widths
+from .regressors import graded_structure
+
+
+class GradedClassifier(ClassifierMixin, GradedEstimator):
+    """What the classifiers share; a subclass gives its constructor and its structure."""
+
+    _parameter_constraints: dict = {  # noqa: RUF012
+        **GradedEstimator._parameter_constraints,
+        "class_weight": [dict, StrOptions({"balanced"}), None],
+    }
+    _y_checks: dict = {}  # noqa: RUF012
+    classes_: np.ndarray
+    class_weight: dict | str | None
+
+    def _loss(self) -> Loss:
+        return Logistic() if len(self.classes_) == 2 else Multinomial()
+
+    def _is_target_scaled(self) -> bool:
+        return False
+
+    def _read_targets(self, y, weights):
+        check_classification_targets(y)
+        classes, index = np.unique(y, return_inverse=True)
+        if len(classes) < 2:
+            raise ValueError(f"y must have at least two classes; got the one class {classes[0]!r}")
+        if (
+            getattr(self, "warm_start", False)
+            and hasattr(self, "model_")
+            and not np.array_equal(classes, self.classes_)
+        ):
+            raise ValueError("y must have the same classes as before with warm_start=True")
+        self.classes_ = classes
+        targets = index[:, None] if len(classes) == 2 else np.eye(len(classes))[index]
+        return targets.astype(np.float64), weights * compute_sample_weight(self.class_weight, y)
+
+    def predict(self, X):
+        """The most likely class of each row."""
+        return self.classes_[np.argmax(self.predict_proba(X), axis=1)]
+
+    def predict_proba(self, X):
+        """The chances of the classes, (n_samples, n_classes), in the order of ``classes_``."""
+        *_, chances = self.staged_predict_proba(X)
+        return chances
+
+    def predict_log_proba(self, X):
+        """The logarithms of the chances."""
+        return np.log(np.maximum(self.predict_proba(X), np.finfo(float).tiny))
+
+    def decision_function(self, X):
+        """Two classes: the logarithm of the second one's odds, (n_samples,); more: those of the chances."""
+        logarithms = self.predict_log_proba(X)
+        return logarithms[:, 1] - logarithms[:, 0] if len(self.classes_) == 2 else logarithms
+
+    def staged_predict_proba(self, X):
+        """The chances after grade 1, 2, ..., in turn."""
+        yield from self._stages(X)
+
+    def staged_predict(self, X):
+        """The most likely classes after grade 1, 2, ..., in turn."""
+        for chances in self._stages(X):
+            yield self.classes_[np.argmax(chances, axis=1)]
+
+    def _learned(self) -> dict:
+        return {"classes": self.classes_.tolist(), "dtype": self.classes_.dtype.str}
+
+    def _set_learned(self, learned: dict) -> None:
+        self.classes_ = np.array(learned["classes"], dtype=np.dtype(learned["dtype"]))
+
+
+class MultiGradeClassifier(GradedClassifier):
+    """Multi-grade deep learning (MGDL) for classes: shallow networks, each of which adds to the scores so far.
+
+    Parameters as in ``MultiGradeRegressor``, without its losses, and
+
+    Parameters
+    ----------
+    class_weight : dict, "balanced" or None
+        Weights of the classes, by class; "balanced" gives all classes the same sum.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.linspace(-1, 1, 40)[:, None]
+    >>> model = MultiGradeClassifier(max_iter=100, random_state=0).fit(X, np.where(X[:, 0] > 0, "up", "down"))
+    >>> list(model.predict([[-0.5], [0.5]]))
+    [np.str_('down'), np.str_('up')]
+    """
+
+    _parameter_constraints: dict = {  # noqa: RUF012
+        **GradedClassifier._parameter_constraints,
+        "n_grades": [Interval(numbers.Integral, 1, None, closed="left"), AUTO],
+        "warm_start": ["boolean"],
+    }
+    _plain = {"n_grades": 3, "hidden_layer_sizes": (64, 64), "activation": "relu", "alpha": 1e-3, "max_iter": 300}  # noqa: RUF012
+
+    def __init__(
+        self,
+        n_grades="auto",
+        hidden_layer_sizes="auto",
+        *,
+        activation="auto",
+        solver="auto",
+        learning_rate=None,
+        alpha="auto",
+        max_iter="auto",
+        batch_size="auto",
+        class_weight=None,
+        standardize=True,
+        early_stopping=False,
+        validation_fraction=0.1,
+        n_iter_no_change=20,
+        tol=1e-4,
+        warm_start=False,
+        random_state=None,
+        verbose=0,
+    ):
+        self.n_grades = n_grades
+        self.hidden_layer_sizes = hidden_layer_sizes
+        self.activation = activation
+        self.solver = solver
+        self.learning_rate = learning_rate
+        self.alpha = alpha
+        self.max_iter = max_iter
+        self.batch_size = batch_size
+        self.class_weight = class_weight
+        self.standardize = standardize
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.tol = tol
+        self.warm_start = warm_start
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def _structure(self, n_inputs: int, n_outputs: int) -> structures.Structure:
+        return graded_structure(self, n_inputs, n_outputs)
+
+
+class SingleGradeClassifier(GradedClassifier):
+    """Standard deep learning (SGDL) for classes: one network, trained at once. Parameters as in
+    ``MultiGradeClassifier``; a tenth of the rows is held out by default, without which cross-entropy overfits.
+    """
+
+    _plain = {"hidden_layer_sizes": (64,) * 6, "activation": "relu", "alpha": 1e-3, "max_iter": 900}  # noqa: RUF012
+
+    def __init__(
+        self,
+        hidden_layer_sizes="auto",
+        *,
+        activation="auto",
+        solver="muon",
+        learning_rate=None,
+        alpha="auto",
+        max_iter="auto",
+        batch_size="auto",
+        class_weight=None,
+        standardize=True,
+        early_stopping=True,
+        validation_fraction=0.1,
+        n_iter_no_change=20,
+        tol=1e-4,
+        random_state=None,
+        verbose=0,
+    ):
+        self.hidden_layer_sizes = hidden_layer_sizes
+        self.activation = activation
+        self.solver = solver
+        self.learning_rate = learning_rate
+        self.alpha = alpha
+        self.max_iter = max_iter
+        self.batch_size = batch_size
+        self.class_weight = class_weight
+        self.standardize = standardize
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.tol = tol
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def _structure(self, n_inputs: int, n_outputs: int) -> structures.Structure:
+        hidden = [widths(self._value("hidden_layer_sizes"))]
+        return structures.graded(n_inputs, hidden, n_outputs, activation=self._value("activation"))

@@ -1,0 +1,108 @@
+"""How a table becomes the inputs of networks: columns on one scale, and piecewise-linear bins.
+
+Column j is centred by its median, divided by its quartile distance and clipped smoothly, z / sqrt(1 + (z / 3)^2), so that
+a far row cannot outweigh the rest. Beside it stand bins at the column's quantiles,
+
+    b_k(x) = clip((x - e_k) / (e_{k+1} - e_k), 0, 1),
+
+in which a function with steps, as trees draw them, is linear (Gorishniy et al., "On embeddings for numerical features
+in tabular deep learning", 2022). Everything is learned from the training rows, weighted: a row of weight 2 is a row that
+stands there twice.
+"""
+
+import dataclasses
+
+import numpy as np
+
+CLIP = 3.0  # where smooth clipping begins, in deviations
+MAX_BINS = 16
+ROWS_PER_BIN = 12
+MAX_WIDTH = 512  # of all bins together, about
+# The width is padded to 32, 64, 96, 128, 192, 256, 384, ...: tables share compiled programs.
+
+
+@dataclasses.dataclass(frozen=True)
+class Encoding:
+    """Columns that vary, scaled and clipped; then the bins of those with more than two values; then columns of 0."""
+
+    columns: np.ndarray  # which columns vary
+    centre: np.ndarray
+    scale: np.ndarray
+    mean: np.ndarray  # of the clipped columns
+    deviation: np.ndarray
+    bin_columns: np.ndarray  # the column of each bin
+    bin_starts: np.ndarray
+    bin_widths: np.ndarray
+    bin_means: np.ndarray
+
+    @property
+    def num_scaled(self) -> int:
+        """How many of the outputs are scaled columns; they come first."""
+        return len(self.columns)
+
+    @property
+    def width(self) -> int:
+        used = len(self.columns) + len(self.bin_columns)
+        power = max(32, 1 << max(used - 1, 1).bit_length())
+        return power * 3 // 4 if power >= 128 and used <= power * 3 // 4 else power
+
+    def __call__(self, X: np.ndarray) -> np.ndarray:
+        """(N, width) in float32; finite for all finite X."""
+        encoded = np.zeros((len(X), self.width), np.float32)
+        encoded[:, : self.num_scaled] = (self._clipped(X) - self.mean) / self.deviation
+        stop = self.num_scaled + len(self.bin_columns)
+        encoded[:, self.num_scaled : stop] = 2 * (self._bins(X) - self.bin_means)
+        return encoded
+
+    def _clipped(self, X: np.ndarray) -> np.ndarray:
+        with np.errstate(over="ignore"):
+            z = np.clip((X[:, self.columns] - self.centre) / self.scale, -1e6, 1e6)
+        return z / np.sqrt(1 + (z / CLIP) ** 2)
+
+    def _bins(self, X: np.ndarray) -> np.ndarray:
+        with np.errstate(over="ignore"):
+            return np.clip((X[:, self.bin_columns] - self.bin_starts) / self.bin_widths, 0, 1)
+
+
+def fit_encoding(X: np.ndarray, weights: np.ndarray) -> Encoding:
+    """The encoding of a table X (N, d) whose rows have ``weights``."""
+    low, high = X.min(axis=0), X.max(axis=0)
+    columns = np.flatnonzero(high - low > 1e-12 * np.maximum(np.abs(low), np.abs(high)))
+    shares = np.linspace(0, 1, 1 + max(2, min(MAX_BINS, len(X) // ROWS_PER_BIN, MAX_WIDTH // max(len(columns), 1))))
+    centre, scale, edges = [], [], []
+    for column in columns:
+        values = X[:, column]
+        first, median, third = _quantiles(values, weights, [0.25, 0.5, 0.75])
+        centre.append(median)
+        scale.append((third - first) / 1.35 if third > first else (high[column] - low[column]) / 2)
+        distinct = np.unique(values)
+        at = distinct if len(distinct) <= len(shares) else np.unique(_quantiles(values, weights, shares))
+        edges.append(at if len(at) > 2 else at[:1])
+    bin_columns = np.repeat(columns, [len(e) - 1 for e in edges]).astype(int)
+    starts = np.concatenate([e[:-1] for e in edges]) if edges else np.empty(0)
+    widths = np.concatenate([np.diff(e) for e in edges]) if edges else np.empty(0)
+    none = np.zeros(len(columns))
+    raw = Encoding(
+        columns, np.array(centre), np.array(scale), none, none + 1, bin_columns, starts, widths, np.zeros(len(starts))
+    )
+    clipped = raw._clipped(X)
+    mean = np.average(clipped, axis=0, weights=weights)
+    deviation = np.sqrt(np.average((clipped - mean) ** 2, axis=0, weights=weights))
+    return dataclasses.replace(
+        raw,
+        mean=mean,
+        deviation=np.where(deviation > 1e-9, deviation, 1),
+        bin_means=np.average(raw._bins(X), axis=0, weights=weights),
+    )
+
+
+def _quantiles(values: np.ndarray, weights: np.ndarray, shares) -> np.ndarray:
+    return np.quantile(values, shares, weights=weights, method="inverted_cdf")
+
+
+def encoding_to_arrays(encoding: Encoding) -> dict[str, np.ndarray]:
+    return {f"encoding/{field.name}": getattr(encoding, field.name) for field in dataclasses.fields(encoding)}
+
+
+def encoding_from_arrays(arrays: dict[str, np.ndarray]) -> Encoding:
+    return Encoding(**{field.name: arrays[f"encoding/{field.name}"] for field in dataclasses.fields(Encoding)})

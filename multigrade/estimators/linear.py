@@ -1,0 +1,125 @@
+"""Grade 1 of a table: linear in the encoded columns, solved for each member, its ridge chosen on the folds.
+
+With features X, weights w and the derivative l' of the loss in the scores, whose second derivative is at most c,
+
+    B <- B - (c X'WX / sum w + ridge)^-1 (X'W l'(X B) / sum w + ridge B)
+
+lowers the loss at every step (Boehning and Lindsay, 1988), and for the squared loss the first step is the solution.
+One eigendecomposition of X'WX for each member serves all ridges; they are tried from strong to weak, each starting
+where the last one ended, until the loss on the folds has risen twice.
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..objectives import Loss, Squared
+
+RIDGES = 10.0 ** np.arange(1.0, -5.5, -0.5)
+NUM_ITERATIONS = 8
+
+
+class Linear(NamedTuple):
+    weight: np.ndarray  # (M, d, s)
+    bias: np.ndarray  # (M, s)
+
+
+def solve_linear(
+    inputs, targets, weights, folds, loss: Loss, start, num_members: int, num_scaled: int
+) -> tuple[Linear, tuple[float, float], float]:
+    """The members' linear maps, the loss on the folds with the constant ``start`` alone and with them, and on the rest.
+
+    The first ``num_scaled`` columns alone are tried, and all. A loss of unbounded curvature has the constant alone.
+    """
+    shape = (num_members, inputs.shape[1], targets.shape[1])
+    best = Linear(np.zeros(shape, np.float32), np.tile(np.float32(start), (num_members, 1)))
+    problem = _Problem(inputs, targets, weights, folds, loss, start, num_members)
+    first = least = problem.fold_loss(np.zeros((shape[1], num_members, shape[2]), np.float32))
+    if loss.curvature is not None:
+        for width in dict.fromkeys((num_scaled, inputs.shape[1])):
+            for value, coefficients in problem.path(width):
+                if value < least:
+                    least = value
+                    best = best._replace(weight=np.ascontiguousarray(coefficients.swapaxes(0, 1)))
+    train_loss = problem.mean_loss(best.weight.swapaxes(0, 1), problem.train)
+    return best, (first, least), train_loss
+
+
+class _Problem:
+    """Coefficients are (d, M, s) here: X B of all members is then one product."""
+
+    def __init__(self, inputs, targets, weights, folds, loss, start, num_members: int):
+        self.x, self.loss, self.num_members = np.asarray(inputs, np.float32), loss, num_members
+        self.start = np.asarray(start, np.float32)
+        self.targets = np.asarray(targets[:, None], np.float32)
+        weights = np.asarray(weights / np.mean(weights), np.float64)
+        own = folds[:, None] == np.arange(num_members)
+        self.held = np.where(own, weights[:, None], 0)
+        self.train = (weights[:, None] - self.held).astype(np.float32)
+        self.totals = np.maximum(self.train.sum(axis=0, dtype=np.float64), 1e-12).astype(np.float32)
+
+    def scores(self, coefficients: np.ndarray) -> np.ndarray:
+        """(N, M, s)"""
+        product = self.x @ coefficients.reshape(len(coefficients), -1)
+        return product.reshape(len(self.x), *coefficients.shape[1:]) + self.start
+
+    def fold_loss(self, coefficients: np.ndarray) -> float:
+        return self.mean_loss(coefficients, self.held)
+
+    def mean_loss(self, coefficients: np.ndarray, weights: np.ndarray) -> float:
+        losses = np.asarray(
+            _losses(self.loss, self.scores(np.ascontiguousarray(coefficients)), self.targets), np.float64
+        )
+        return float(np.sum(weights * losses) / max(np.sum(weights), 1e-12))
+
+    def path(self, width: int):
+        """(loss on the folds, coefficients) for each ridge, columns beyond ``width`` left out."""
+        if not width:
+            return
+        values, vectors = np.linalg.eigh(self._grams(width))
+        values = np.maximum(values, 0) * self.loss.curvature
+        coefficients = np.zeros((self.x.shape[1], self.num_members, self.targets.shape[-1]), np.float32)
+        last, num_worse = np.inf, 0
+        for ridge in RIDGES:
+            for _ in range(1 if isinstance(self.loss, Squared) else NUM_ITERATIONS):
+                coefficients = self._improved(coefficients, width, ridge, values, vectors)
+            value = self.fold_loss(coefficients)
+            yield value, coefficients
+            num_worse = num_worse + 1 if value >= last else 0
+            if num_worse == 2:
+                return
+            last = value
+
+    def _grams(self, width: int) -> np.ndarray:
+        """X'WX / sum w of each member, (M, d, d): that of all rows less that of its fold."""
+        x = self.x[:, :width]
+        weights = (self.train + self.held).max(axis=1, keepdims=True).astype(np.float32)
+        whole = x.T @ (weights * x)
+        folds = []
+        for member in range(self.num_members):
+            rows = self.held[:, member] > 0
+            folds.append(x[rows].T @ (weights[rows] * x[rows]))
+        return (whole - np.stack(folds)).astype(np.float64) / self.totals[:, None, None]
+
+    def _improved(self, coefficients, width: int, ridge: float, values, vectors) -> np.ndarray:
+        slope = np.asarray(_slope(self.loss, self.scores(coefficients), self.targets))
+        slope = slope * (self.train / self.totals)[:, :, None]
+        gradient = self.x[:, :width].T @ slope.reshape(len(slope), -1)
+        gradient = gradient.reshape(width, *coefficients.shape[1:]) + np.float32(ridge) * coefficients[:width]
+        turned = np.einsum("mij,ims->mjs", vectors, gradient) / (values + ridge)[:, :, None]
+        step = np.einsum("mij,mjs->ims", vectors, turned)
+        moved = coefficients.copy()
+        moved[:width] -= step.astype(np.float32)
+        return moved
+
+
+@jax.jit
+def _slope(loss: Loss, scores, targets):
+    return jax.grad(lambda s: jnp.sum(loss(s, targets)))(scores)
+
+
+@jax.jit
+def _losses(loss: Loss, scores, targets):
+    return loss(scores, targets)

@@ -1,0 +1,33 @@
+"""Compiled programs kept on disk between processes, for the time of a fit."""
+
+import contextlib
+import os
+from pathlib import Path
+
+import jax
+from jax.experimental.compilation_cache import compilation_cache
+
+
+@contextlib.contextmanager
+def programs_on_disk():
+    """Keep what is compiled inside in ~/.cache/multigrade, unless JAX was given a folder; MULTIGRADE_CACHE=off turns it
+    off, and any other value is the folder.
+
+    The settings of JAX are as before afterwards.
+    """
+    folder = os.environ.get("MULTIGRADE_CACHE") or str(Path.home() / ".cache" / "multigrade")
+    if jax.config.values["jax_compilation_cache_dir"] or folder == "off":
+        yield
+        return
+    shortest = jax.config.values["jax_persistent_cache_min_compile_time_secs"]
+    _use(folder, 0.3)
+    try:
+        yield
+    finally:
+        _use(None, shortest)
+
+
+def _use(folder: str | None, shortest: float) -> None:
+    jax.config.update("jax_compilation_cache_dir", folder)
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", shortest)
+    compilation_cache.reset_cache()  # JAX looks at the settings once
