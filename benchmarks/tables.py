@@ -16,6 +16,7 @@ perhaps categorical (columns,). Without it the sets that scikit-learn ships are 
 
 import argparse
 import importlib.util
+import itertools
 import json
 import time
 import warnings
@@ -197,19 +198,19 @@ def read_results(path: Path) -> dict[tuple, dict]:
 
 
 def run_missing(sets: list[Set], methods: list[str], path: Path) -> dict[tuple, dict]:
-    """Run what the file lacks, small sets first, and write every result at once."""
+    """Run what the file lacks, a split of all sets after the other, small sets first; write every result at once."""
     results = read_results(path)
-    for method in methods:
-        for data in sorted(sets, key=lambda data: data.X.size):
-            for split in range(data.test_mask.shape[1]):
-                if (data.kind, data.name, split, method) in results:
-                    continue
-                row = run(data, split, method)
-                results[data.kind, data.name, split, method] = row
-                with open(path, "a") as file:
-                    file.write(json.dumps(row) + "\n")
-                scores = ", ".join(f"{name} {row[name]:.4f}" for name in MEASURES[data.kind])
-                print(f"{method:16} {data.name:16} split {split}: {scores} ({row['seconds']:.1f} s)", flush=True)
+    by_size = sorted(sets, key=lambda data: data.X.size)
+    for split, method in itertools.product(range(NUM_SPLITS), methods):
+        for data in by_size:
+            if (data.kind, data.name, split, method) in results:
+                continue
+            row = run(data, split, method)
+            results[data.kind, data.name, split, method] = row
+            with open(path, "a") as file:
+                file.write(json.dumps(row) + "\n")
+            scores = ", ".join(f"{name} {row[name]:.4f}" for name in MEASURES[data.kind])
+            print(f"{method:16} {data.name:16} split {split}: {scores} ({row['seconds']:.1f} s)", flush=True)
     return results
 
 
@@ -217,37 +218,43 @@ def run_missing(sets: list[Set], methods: list[str], path: Path) -> dict[tuple, 
 
 
 def print_tables(sets: list[Set], results: dict[tuple, dict]) -> None:
+    """The tables of the methods that have run on every set, over the splits that all of them have run on."""
     for kind, measures in MEASURES.items():
         chosen = [data for data in sets if data.kind == kind]
-        complete = [
-            method
-            for method in METHODS
-            if all((kind, data.name, s, method) in results for data in chosen for s in range(data.test_mask.shape[1]))
-        ]
+        splits = {m: {d.name: _splits(results, kind, d, m) for d in chosen} for m in METHODS}
+        complete = [m for m in METHODS if all(splits[m].values())]
         if not chosen or not complete:
             continue
+        means = {}
+        for data in chosen:
+            common = set.intersection(*(splits[method][data.name] for method in complete))
+            for measure, method in itertools.product((*measures, "seconds"), complete):
+                values = [results[kind, data.name, split, method][measure] for split in common]
+                means[measure, data.name, method] = np.mean(values) if values else np.nan
+            if len(common) < NUM_SPLITS:
+                print(f"{data.name}: {len(common)} of {NUM_SPLITS} splits, as not all methods have run on the others")
         for measure in (*measures, "seconds"):
-            print_table(kind, measure, chosen, complete, results)
+            print_table(kind, measure, chosen, complete, means)
 
 
-def print_table(kind: str, measure: str, sets: list[Set], methods: list[str], results: dict[tuple, dict]) -> None:
+def _splits(results: dict[tuple, dict], kind: str, data: Set, method: str) -> set[int]:
+    return {split for split in range(NUM_SPLITS) if (kind, data.name, split, method) in results}
+
+
+def print_table(kind: str, measure: str, sets: list[Set], methods: list[str], means: dict[tuple, float]) -> None:
     """One row a set: the mean over splits; below the mean (R2 clipped at 0), the average rank and how often best."""
-    values = np.array(
-        [
-            [np.mean([results[kind, d.name, s, m][measure] for s in range(d.test_mask.shape[1])]) for m in methods]
-            for d in sets
-        ]
-    )
+    values = np.array([[means[measure, d.name, m] for m in methods] for d in sets])
     names = [f"{d.name} ({len(d.X)} x {d.X.shape[1]})" for d in sets]
-    print(f"\n**{kind}: {measure}**\n\n| | " + " | ".join(methods) + " |\n|---" * 1 + "|---" * len(methods) + "|")
+    print(f"\n**{kind}: {measure}**\n\n| | " + " | ".join(methods) + " |")
+    print("|---" * (1 + len(methods)) + "|")
     digits = 1 if measure == "seconds" else 3
     ranks = _ranks(values if measure in ("seconds", "log loss") else -values)
     for name, row, rank in zip(names, values, ranks, strict=True):
         best = np.isclose(rank, rank.min())
         cells = [f"**{v:.{digits}f}**" if b else f"{v:.{digits}f}" for v, b in zip(row, best, strict=True)]
         print(f"| {name} | " + " | ".join(cells) + " |")
-    means = np.mean(np.maximum(values, 0) if measure == "R2" else values, axis=0)
-    summary = {"mean, clipped at 0" if measure == "R2" else "mean": means}
+    mean = np.mean(np.maximum(values, 0) if measure == "R2" else values, axis=0)
+    summary = {"mean, clipped at 0" if measure == "R2" else "mean": mean}
     if measure != "seconds":
         summary |= {"average rank": ranks.mean(0), "best, of all": (ranks == ranks.min(1, keepdims=True)).sum(0)}
     for name, row in summary.items():

@@ -2,6 +2,8 @@
 
 import csv
 import os
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,14 +16,18 @@ class Table(NamedTuple):
     columns: tuple[str, ...]
     values: np.ndarray  # (rows, columns), finite float64
     y_columns: tuple[str, ...] = ()  # those of the array y, in an NPZ file
+    labels: dict[str, tuple[str, ...]] = {}  # noqa: RUF012 (what the codes 0, 1, ... of a column of text mean)
 
 
-def read_table(path: str | os.PathLike) -> Table:
-    """Read a CSV or NPZ file; ValueError in one line for anything that is not a table of finite numbers."""
+def read_table(path: str | os.PathLike, text_columns: Sequence[str] = ()) -> Table:
+    """Read a CSV or NPZ file; ValueError in one line for anything that is not a table of finite numbers.
+
+    ``text_columns`` of a CSV file may hold text: their values are then codes of ``labels``.
+    """
     path = Path(path)
     if not path.is_file():
         raise ValueError(f"there is no file {path}")
-    readers = {".csv": _read_csv, ".npz": _read_npz}
+    readers = {".csv": partial(_read_csv, text_columns=text_columns), ".npz": _read_npz}
     if path.suffix.lower() not in readers:
         raise ValueError(f"{path} must be a .csv or .npz file")
     table = readers[path.suffix.lower()](path)
@@ -34,7 +40,7 @@ def read_table(path: str | os.PathLike) -> Table:
     return table
 
 
-def _read_csv(path: Path) -> Table:
+def _read_csv(path: Path, text_columns: Sequence[str] = ()) -> Table:
     with open(path, newline="", encoding="utf-8-sig") as file:
         try:
             lines = [line for line in csv.reader(file) if line]
@@ -53,13 +59,36 @@ def _read_csv(path: Path) -> Table:
     for index, row in enumerate(rows):
         if len(row) != len(header):
             raise ValueError(f"{path}, data row {index + 1}: must have {len(header)} cells; got {len(row)}")
+    labels = _code_text(header, rows, text_columns)
+    for index, row in enumerate(rows):
         for column, cell in enumerate(row):
             try:
                 values[index, column] = float(cell)
             except ValueError:
                 place = f"{path}, data row {index + 1}, column {header[column]!r}"
                 raise ValueError(f"{place}: must be a number; got {cell!r}") from None
-    return Table(header, values)
+    return Table(header, values, labels=labels)
+
+
+def _code_text(header: tuple[str, ...], rows: list[list[str]], text_columns: Sequence[str]) -> dict:
+    """Put codes in place of the text in these columns, where a cell is not a number; what the codes mean, by column."""
+    labels = {}
+    for column in [header.index(name) for name in text_columns if name in header]:
+        cells = [row[column].strip() for row in rows]
+        if all(map(_is_number, cells)):
+            continue
+        names = labels[header[column]] = tuple(sorted(set(cells)))
+        for row, cell in zip(rows, cells, strict=True):
+            row[column] = str(names.index(cell))
+    return labels
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
 
 
 def _read_npz(path: Path) -> Table:
@@ -119,6 +148,22 @@ def split_target(table: Table, target: str) -> tuple[Table, np.ndarray]:
     targets = table.values[:, chosen]
     inputs = Table(tuple(table.columns[i] for i in rest), table.values[:, rest])
     return inputs, targets[:, 0] if len(names) == 1 else targets
+
+
+def write_classes(path: str | os.PathLike, name: str, classes: np.ndarray, predicted, chances: np.ndarray) -> None:
+    """The most likely class and the chances of all, as columns, or as arrays y, chances and classes."""
+    path = Path(path)
+    with atomic_path(path) as temporary:
+        if path.suffix.lower() == ".npz":
+            with open(temporary, "wb") as file:
+                np.savez(file, y=predicted, chances=chances, classes=classes)
+            return
+        with open(temporary, "w", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file, lineterminator="\n")
+            writer.writerow([name, *(f"chance of {c}" for c in classes)])
+            writer.writerows(
+                [y, *(f"{chance:.9g}" for chance in row)] for y, row in zip(predicted, chances, strict=True)
+            )
 
 
 def write_predictions(path: str | os.PathLike, names: list[str], values: np.ndarray) -> None:

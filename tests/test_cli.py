@@ -79,7 +79,7 @@ def test_an_old_name_of_an_option_is_understood_and_the_present_one_named(table,
 
 @pytest.mark.parametrize("suffix", ["csv", pytest.param("npz", marks=pytest.mark.slow)])
 def test_fit_then_predict_recovers_the_function(table, suffix):
-    small = ["--grades", 2, "--width", 24, "--steps", 400]
+    small = ["--grades", 2, "--width", 24, "--steps", 400, "--optimiser", "muon"]
     result = run("fit", f"data.{suffix}", "--target", "y", "--model", "m.safetensors", *small, cwd=table)
     assert "R2" in result.stdout
     assert "grade 1/2" in result.stderr  # plain progress lines: the output is not a terminal
@@ -150,7 +150,12 @@ def test_a_bad_table_gets_one_line_and_leaves_no_file(tmp_path, attempt, name):
         (["fit", "data.csv", "--layers", "0"], "--layers must be at least 1"),
         (["fit", "data.csv", "--width", "2000000", "--quiet"], "not enough memory"),
         (["fit", "data.csv", "--learning-rate", "-1"], "learning_rate"),
-        (["fit", "data.csv", "--optimiser", "convex"], "--optimiser must be one of gd, momentum, adam, muon, lbfgs"),
+        (
+            ["fit", "data.csv", "--optimiser", "convex"],
+            "--optimiser must be one of auto, gd, momentum, adam, muon, lbfgs",
+        ),
+        (["fit", "data.csv", "--optimiser", "auto", "--method", "sgdl"], "--optimiser must be one of"),
+        (["fit", "data.csv", "--classify", "--method", "msdl"], "--method must be mgdl or sgdl with --classify"),
         (["fit", "data.csv", "--target", "y,y"], "target must name every column once; got 'y,y'"),
         (["fit", "data.csv", "--method", "x"], "--method must be one of"),
         (["fit", "data.csv", "--model", "nowhere/m.safetensors"], "does not exist"),
@@ -188,6 +193,21 @@ def test_wrong_columns_are_named(table):
     assert_one_line(result)
     assert "lacks the column 'b'" in result.stderr
     assert list(load_estimator(table / "m.safetensors").feature_names_in_) == ["a", "b"]  # as if fitted to a data frame
+
+
+def test_classes_by_name_and_their_chances(tmp_path, call):
+    rows = np.random.default_rng(0).normal(size=(60, 2))
+    names = np.where(rows[:, 0] > 0, "warm", "cold")
+    lines = ["a,b,kind", *(f"{a},{b},{name}" for (a, b), name in zip(rows, names, strict=True))]
+    (tmp_path / "kinds.csv").write_text("\n".join(lines))
+    options = "--target kind --classify --grades 1 --model kinds.safetensors -q".split()
+    call("fit", "kinds.csv", *options, cwd=tmp_path)
+    call("predict", "kinds.safetensors", "kinds.csv", "-o", "out.csv", "-q", cwd=tmp_path)
+    header, *written = (tmp_path / "out.csv").read_text().splitlines()
+    assert header == "kind,chance of cold,chance of warm"
+    cells = [line.split(",") for line in written]
+    assert np.mean([cell[0] == name for cell, name in zip(cells, names, strict=True)]) > 0.9
+    assert all(float(cell[1]) + float(cell[2]) == pytest.approx(1) for cell in cells)
 
 
 SMALL = "--steps 20 --grades 1 --width 8 --layers 1 --optimiser adam -q --model m.safetensors".split()

@@ -73,5 +73,5 @@ def test_a_constant_fitted_by_random_batches_is_the_weighted_mean(batch_size):
 def test_the_regressor_obeys_weights_in_batches_too():
     x, y = np.zeros((8008, 1)), np.repeat([1.0, 0.0], [8, 8000])
     weights = np.repeat([1000.0, 1.0], [8, 8000])
-    model = MultiGradeRegressor(n_grades=1, hidden_layer_sizes=(4,), max_iter=300, standardize=False, random_state=0)
+    model = MultiGradeRegressor(1, (4,), solver="muon", max_iter=300, standardize=False, random_state=0)
     assert model.fit(x, y, weights).predict(x[:1])[0] == pytest.approx(0.5, abs=0.05)

@@ -8,7 +8,7 @@ import typer
 
 # For the completion of the shell, which must not wait for JAX.
 METHODS = ["mgdl", "sgdl", "msdl"]
-OPTIMISERS = ["gd", "momentum", "adam", "muon", "lbfgs"]
+OPTIMISERS = ["auto", "gd", "momentum", "adam", "muon", "lbfgs"]
 TensorBoard = Annotated[Path | None, typer.Option(help="Write TensorBoard files to this folder while it goes.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
 
@@ -18,17 +18,29 @@ def fit(
     target: Annotated[str, typer.Option(help="Column to predict; several separated by commas.")] = "y",
     model: Annotated[Path, typer.Option(help="Where to write the fitted model.")] = Path("model.safetensors"),
     method: Annotated[str, typer.Option(help="mgdl, sgdl or msdl.", autocompletion=lambda: METHODS)] = "mgdl",
+    classify: Annotated[bool, typer.Option("--classify", help="The target holds classes, by name or number.")] = False,
     grades: Annotated[int | None, typer.Option(help="Number of grades (mgdl); 3 if not given.")] = None,
     width: Annotated[
-        int | None, typer.Option(help="Neurons per hidden layer; 64, or 32 for each scale of msdl, if not given.")
+        int | None,
+        typer.Option(
+            help="Neurons per hidden layer; 64 (with optimiser auto 128 for many rows; 32 for msdl) if not given."
+        ),
     ] = None,
     layers: Annotated[
         int | None, typer.Option(help="Hidden layers: 2 per grade of mgdl, 6 for sgdl, 3 for msdl if not given.")
     ] = None,
-    steps: Annotated[int | None, typer.Option(help="Steps: 300 per grade of mgdl, 900 otherwise if not given.")] = None,
+    steps: Annotated[
+        int | None,
+        typer.Option(help="Steps per grade; with optimiser auto by rows, else 300 (mgdl) or 900, if not given."),
+    ] = None,
     optimiser: Annotated[
-        str, typer.Option(help="gd, momentum, adam, muon or lbfgs.", autocompletion=lambda: OPTIMISERS)
-    ] = "muon",
+        str | None,
+        typer.Option(
+            help="auto (for tables: members that decide on rows left out), or gd, momentum, adam, muon, lbfgs; "
+            "auto for mgdl and muon otherwise if not given.",
+            autocompletion=lambda: OPTIMISERS,
+        ),
+    ] = None,
     learning_rate: Annotated[
         float | None, typer.Option(help="Peak rate; the optimiser's default if not given.")
     ] = None,
@@ -42,7 +54,8 @@ def fit(
 ) -> None:
     """Fit a table: multigrade fit data.csv --target y --model m.safetensors
 
-    An interrupted fit continues where it was when the same command is run again.
+    An interrupted fit continues where it was when the same command is run again; with optimiser auto, which takes seconds,
+    it starts anew.
     """
     from ..files import check_output
     from ..tables import numbered, read_table, split_target, target_columns
@@ -50,7 +63,8 @@ def fit(
     check_output(model, (".safetensors",))
     if grades is not None and method != "mgdl":
         raise ValueError(f"--grades belongs to --method mgdl; got --method {method}")
-    if optimiser not in OPTIMISERS:
+    optimiser = optimiser or ("auto" if method == "mgdl" else "muon")
+    if optimiser not in OPTIMISERS or (optimiser == "auto" and method != "mgdl"):
         raise ValueError(f"--optimiser must be one of {', '.join(OPTIMISERS)}; got {optimiser!r}")
     limits = {
         "--grades": (grades, 1000),
@@ -61,10 +75,12 @@ def fit(
     for name, (value, most) in limits.items():
         if value is not None and (value < 1 or (most and value > most)):
             raise ValueError(f"{name} must be at least 1{f' and at most {most}' if most else ''}; got {value}")
-    table = read_table(data)
+    table = read_table(data, target.split(",") if classify else ())
     inputs, targets = split_target(table, target)
+    if classify:
+        targets = _classes(table, target, targets)
     estimator = _estimator(
-        method, width, layers, n_grades=grades, max_iter=steps, solver=optimiser, learning_rate=learning_rate,
+        method, classify, width, layers, n_grades=grades, max_iter=steps, solver=optimiser, learning_rate=learning_rate,
         early_stopping=early_stopping, random_state=seed,
     )  # fmt: skip
     checkpoint = model.with_suffix(".checkpoint")
@@ -74,10 +90,13 @@ def fit(
     from ._live import watching
 
     view = {"quiet": quiet, "tensorboard": tensorboard, "checkpoint": checkpoint}
-    with watching(getattr(estimator, "n_grades", 1), "fit", **view) as observers, warnings.catch_warnings():
+    num_grades = _num_grades(estimator)
+    with watching(num_grades, "fit", **view) as observers, warnings.catch_warnings():
         if not quiet:
             warnings.simplefilter("ignore", ConvergenceWarning)  # the outcomes are printed below
-        estimator.fit(inputs.values, targets, observers=observers, checkpoint=checkpoint)
+        estimator.fit(
+            inputs.values, targets, observers=observers, checkpoint=None if optimiser == "auto" else checkpoint
+        )
     estimator.target_names = target_columns(table, target)
     if not quiet:
         _print_fit(estimator, inputs.values, targets)
@@ -89,37 +108,61 @@ def fit(
         print(f"model written to {model}")
 
 
-def _estimator(method: str, width: int | None, layers: int | None, **parameters):
-    """The regressor of a method, with its own value of whatever is None."""
-    from ..estimators import MultiGradeRegressor, MultiScaleRegressor, SingleGradeRegressor
+def _classes(table, target: str, codes):
+    """The classes of the column ``target``: its text, or its numbers, as integers where they are whole."""
+    import numpy as np
 
-    kinds = {"mgdl": MultiGradeRegressor, "sgdl": SingleGradeRegressor, "msdl": MultiScaleRegressor}
-    if method not in kinds:
-        raise ValueError(f"--method must be one of {', '.join(kinds)}; got {method!r}")
-    own = kinds[method]().hidden_layer_sizes
+    if codes.ndim > 1:
+        raise ValueError(f"--target must be one column with --classify; got {target!r}")
+    if target.strip() in table.labels:
+        return np.array(table.labels[target.strip()])[codes.astype(int)]
+    return codes.astype(int) if np.array_equal(codes, np.rint(codes)) else codes
+
+
+def _estimator(method: str, classify: bool, width: int | None, layers: int | None, **parameters):
+    """The estimator of a method, with its own value of whatever is None."""
+    from .. import estimators
+
+    names = {"mgdl": "MultiGrade", "sgdl": "SingleGrade", "msdl": "MultiScale"}
+    if method not in names:
+        raise ValueError(f"--method must be one of {', '.join(names)}; got {method!r}")
+    if classify and method == "msdl":
+        raise ValueError("--method must be mgdl or sgdl with --classify; got msdl")
+    kind = getattr(estimators, names[method] + ("Classifier" if classify else "Regressor"))
     given = {name: value for name, value in parameters.items() if value is not None}
-    return kinds[method](hidden_layer_sizes=(width or own[0],) * (layers or len(own)), **given)
+    estimator = kind(**given)
+    if width is not None or layers is not None:
+        own = estimator._value("hidden_layer_sizes")
+        estimator.hidden_layer_sizes = (width or own[0],) * (layers or len(own))
+    return estimator
+
+
+def _num_grades(estimator) -> int:
+    return estimator._value("n_grades") if hasattr(estimator, "n_grades") else 1
 
 
 def _print_fit(estimator, inputs, targets) -> None:
     from rich.console import Console
     from rich.table import Table
-    from sklearn.metrics import r2_score
+    from sklearn.base import is_classifier
+    from sklearn.metrics import accuracy_score, r2_score
 
     from ..training import Outcome
     from ._live import print_outcomes
 
-    table = Table("grade", "R2 on the training rows", "loss", "steps", "seconds", "outcome")
+    measure, word = (accuracy_score, "accuracy") if is_classifier(estimator) else (r2_score, "R2")
+    table = Table("grade", f"{word} on the training rows", "loss", "steps", "seconds", "outcome")
     stages = estimator.staged_predict(inputs)
     for index, (record, stage) in enumerate(zip(estimator.records_, stages, strict=True)):
-        score = f"{r2_score(targets, stage):.4f}" if len(targets) > 1 else "-"  # one row has no variance
+        score = f"{measure(targets, stage):.4f}" if len(targets) > 1 else "-"  # one row has no variance
         table.add_row(
             str(index + 1), score, f"{record.train_loss[-1]:.3g}", str(record.num_steps),
             f"{record.seconds:.1f}", record.outcome,
         )  # fmt: skip
     Console().print(table)
     print_outcomes(estimator.records_)
-    is_left_out = estimator.early_stopping and estimator.n_grades_ < getattr(estimator, "n_grades", 1)
+    decides = estimator.early_stopping or estimator.solver == "auto"
+    is_left_out = decides and estimator.n_grades_ < _num_grades(estimator)
     if is_left_out and estimator.records_[-1].outcome is not Outcome.DIVERGED:
         print(f"grade {estimator.n_grades_ + 1}: did not help on the rows held out, and was left out")
 
@@ -132,16 +175,16 @@ def predict(
 ) -> None:
     """Predict: multigrade predict m.safetensors new.csv -o out.csv"""
     from ..files import check_output, is_same_file
-    from ..tables import numbered, read_table, write_predictions
+    from ..tables import numbered, read_table, write_classes, write_predictions
 
     check_output(output, (".csv", ".npz"))
     for file in (data, model):
         if is_same_file(output, file):
             raise ValueError(f"the output {output} is the input {file}; choose another name")
-    table = read_table(data)
     from ..estimators import load_estimator
 
     estimator = load_estimator(model)
+    table = read_table(data, estimator.target_names or ())
     # The columns are put in order here, and the estimator is given their values alone.
     names = estimator.__dict__.pop("feature_names_in_", None)
     of_arrays = "" if names is not None else ": fitted on arrays, it expects columns x0, x1, ..."
@@ -151,6 +194,10 @@ def predict(
         raise ValueError(f"{data} lacks the column {missing[0]!r} that the model was fitted on{of_arrays}")
     inputs = table.values[:, [table.columns.index(name) for name in names]]
     prediction = estimator.predict(inputs)
-    write_predictions(output, estimator.target_names or ["y"], prediction)
+    targets = estimator.target_names or ["y"]
+    if hasattr(estimator, "classes_"):
+        write_classes(output, targets[0], estimator.classes_, prediction, estimator.predict_proba(inputs))
+    else:
+        write_predictions(output, targets, prediction)
     if not quiet:
         print(f"{len(prediction)} predictions written to {output}")

@@ -384,7 +384,8 @@ class GradedEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     @property
     def loss_curve_(self) -> np.ndarray:
         """Training loss at the recorded steps of all grades: for the squared error half the mean square of what is left
-        of the standardised targets; plus the penalty ``alpha`` on the weights of the grade, times the square of its epsilon_l.
+        of the standardised targets; plus the penalty ``alpha`` on the weights of the grade, times the square of its
+        epsilon_l.
         """
         return np.concatenate([record.train_loss for record in self.records_])
 

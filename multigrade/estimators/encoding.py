@@ -1,13 +1,13 @@
 """How a table becomes the inputs of networks: columns on one scale, and piecewise-linear bins.
 
-Column j is centred by its median, divided by its quartile distance and clipped smoothly, z / sqrt(1 + (z / 3)^2), so that
-a far row cannot outweigh the rest. Beside it stand bins at the column's quantiles,
+Column j is centred by its median, divided by its quartile distance and clipped smoothly, z / sqrt(1 + (z / 3)^2), so
+that a far row cannot outweigh the rest. Beside it stand bins at the column's quantiles,
 
     b_k(x) = clip((x - e_k) / (e_{k+1} - e_k), 0, 1),
 
 in which a function with steps, as trees draw them, is linear (Gorishniy et al., "On embeddings for numerical features
-in tabular deep learning", 2022). Everything is learned from the training rows, weighted: a row of weight 2 is a row that
-stands there twice.
+in tabular deep learning", 2022). Everything is learned from the training rows, weighted: a row of weight 2 is a row
+that stands there twice.
 """
 
 import dataclasses

@@ -86,11 +86,11 @@ class MultiGradeRegressor(GradedRegressor):
         "auto" is silu with solver="auto" and relu otherwise.
     solver : str
         "auto" is made for tables, and decides everything on training rows that it leaves out: grade 1 is linear in
-        scaled columns and their quantile bins, and solved; further grades are networks trained by Adam with dropout, eight members (four from
-        4096 rows on) in one compiled program, each of which leaves out an eighth of the rows. A grade that does not
-        surely lower the loss on the rows left out is not added; ``fold_losses_`` has that loss before any grade and
-        after each. The prediction is the mean of the members. standardize, alpha, residual_scaling, early_stopping and
-        what belongs to it then play no part; warm_start and a checkpoint are refused.
+        scaled columns and their quantile bins, and solved; further grades are networks trained by Adam with dropout,
+        eight members (four from 4096 rows on) in one compiled program, each of which leaves out an eighth of the rows.
+        A grade that does not surely lower the loss on the rows left out is not added; ``fold_losses_`` has that loss
+        before any grade and after each. The prediction is the mean of the members. standardize, residual_scaling,
+        early_stopping and what belongs to it then play no part; alpha, warm_start and a checkpoint are refused.
         gd, momentum, adam, muon and lbfgs train one network per grade for as long as ``max_iter`` says: for functions
         without noise, and for the paper's methods. convex solves every grade as a two-layer ReLU network of the best
         width to its global optimum (``certificates_`` proves it). hidden_layer_sizes, activation, learning_rate,

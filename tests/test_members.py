@@ -1,0 +1,162 @@
+"""solver="auto": folds are honest, weights are repetition, the linear grade is ridge regression, files keep all."""
+
+import warnings
+
+import numpy as np
+import polars
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_iris, make_friedman1
+from sklearn.linear_model import Ridge
+from sklearn.metrics import log_loss, mean_pinball_loss
+from sklearn.pipeline import make_pipeline
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from multigrade import MultiGradeClassifier, MultiGradeRegressor, SingleGradeClassifier, load_estimator
+from multigrade.estimators.encoding import fit_encoding
+from multigrade.estimators.linear import RIDGES, solve_linear
+from multigrade.estimators.members import assign_folds
+from multigrade.objectives import Squared
+
+X, Y = make_friedman1(120, noise=0.5, random_state=0)
+IRIS, KIND = load_iris(return_X_y=True)
+NAMES = np.array(["setosa", "versicolor", "virginica"])[KIND]
+SMALL = {"hidden_layer_sizes": (8,), "max_iter": 40, "n_grades": 2, "random_state": 0}
+
+
+@parametrize_with_checks(
+    [
+        MultiGradeClassifier(**SMALL),
+        SingleGradeClassifier((8,), solver="adam", max_iter=100, learning_rate=0.03, early_stopping=False),
+    ]
+)
+def test_sklearn_conventions_of_classifiers(estimator, check):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)
+        check(estimator)
+
+
+@pytest.mark.slow
+@parametrize_with_checks([MultiGradeRegressor(**SMALL)])
+def test_sklearn_conventions_of_auto(estimator, check):
+    test_sklearn_conventions_of_classifiers(estimator, check)
+
+
+def test_weights_are_repetition_and_order_is_nothing():
+    weights = np.random.default_rng(1).integers(0, 3, len(X))
+    order = np.random.default_rng(2).permutation(len(X))
+    base = MultiGradeRegressor(**SMALL).fit(X, Y, sample_weight=weights)
+    repeated = clone(base).fit(np.repeat(X, weights, axis=0), np.repeat(Y, weights))
+    shuffled = clone(base).fit(X[order], Y[order], weights[order])
+    for other in (repeated, shuffled):
+        np.testing.assert_allclose(base.predict(X), other.predict(X), rtol=1e-5, atol=1e-5)
+
+
+def test_every_row_is_in_one_fold_and_folds_have_alike_targets():
+    folds = assign_folds(np.sort(Y)[:, None], 8, np.random.default_rng(0))
+    assert set(np.bincount(folds)) == {15}
+    means = [np.sort(Y)[folds == k].mean() for k in range(8)]
+    assert np.ptp(means) < 0.5 * Y.std()
+
+
+def test_the_linear_grade_is_ridge_regression_without_the_fold():
+    rows = np.asarray(X - X.mean(axis=0), np.float32)
+    targets = (Y - Y.mean())[:, None]
+    folds = assign_folds(targets, 8, np.random.default_rng(0))
+    linear, (start, least), _ = solve_linear(rows, targets, np.ones(len(X)), folds, Squared(), np.zeros(1), 8, 10)
+    train = folds != 3
+    errors = []
+    for ridge in RIDGES:
+        model = Ridge(alpha=ridge * train.sum(), fit_intercept=False).fit(rows[train], targets[train])
+        errors.append(np.abs(model.coef_.ravel() - linear.weight[3, :, 0]).max())
+    assert min(errors) < 1e-3
+    assert least < start
+
+
+def test_the_encoding_is_finite_for_all_finite_rows_and_linear_inside_a_bin():
+    encoding = fit_encoding(X, np.ones(len(X)))
+    assert np.isfinite(encoding(np.full((1, 10), 1e300))).all()
+    assert np.isfinite(encoding(np.full((1, 10), -1e300))).all()
+    column, start, width = encoding.bin_columns[3], encoding.bin_starts[3], encoding.bin_widths[3]
+    rows = np.tile(X[:1], (3, 1))
+    rows[:, column] = start + width * np.array([0.25, 0.5, 0.75])
+    values = encoding(rows)[:, encoding.num_scaled + 3]
+    np.testing.assert_allclose(np.diff(values), [0.5, 0.5], rtol=1e-4)
+
+
+def test_noise_adds_no_grade_and_signal_does():
+    noise = np.random.default_rng(0).normal(size=len(X))
+    assert MultiGradeRegressor(**SMALL).fit(X, noise).score(X, noise) < 0.2
+    model = MultiGradeRegressor(**{**SMALL, "max_iter": 300}).fit(X, Y)
+    assert model.fold_losses_[-1] < model.fold_losses_[0] / 2
+    assert list(model.fold_losses_) == sorted(model.fold_losses_, reverse=True)
+
+
+def test_a_file_keeps_predictions_classes_and_losses(tmp_path):
+    model = MultiGradeClassifier(**SMALL).fit(IRIS, NAMES)
+    model.save(tmp_path / "iris.safetensors")
+    loaded = load_estimator(tmp_path / "iris.safetensors")
+    np.testing.assert_array_equal(loaded.predict_proba(IRIS), model.predict_proba(IRIS))
+    np.testing.assert_array_equal(loaded.predict(IRIS), model.predict(IRIS))
+    assert loaded.fold_losses_ == model.fold_losses_
+
+
+def test_stages_chances_and_decisions_agree():
+    model = MultiGradeClassifier(**SMALL).fit(IRIS, NAMES)
+    *_, last = model.staged_predict_proba(IRIS)
+    np.testing.assert_array_equal(last, model.predict_proba(IRIS))
+    np.testing.assert_allclose(last.sum(axis=1), 1)
+    np.testing.assert_allclose(np.exp(model.predict_log_proba(IRIS)), last)
+    np.testing.assert_array_equal(model.classes_[model.decision_function(IRIS).argmax(axis=1)], model.predict(IRIS))
+    assert log_loss(NAMES, last) < 0.3
+
+
+def test_class_weights_are_sample_weights():
+    weights = {"setosa": 1, "versicolor": 5, "virginica": 1}
+    by_class = MultiGradeClassifier(**SMALL, class_weight=weights).fit(IRIS, NAMES)
+    by_sample = MultiGradeClassifier(**SMALL).fit(IRIS, NAMES, [weights[name] for name in NAMES])
+    np.testing.assert_array_equal(by_class.predict_proba(IRIS), by_sample.predict_proba(IRIS))
+
+
+def test_two_quantiles_are_an_interval():
+    low, high = (MultiGradeRegressor(**SMALL, loss="quantile", quantile=q).fit(X, Y).predict(X) for q in (0.1, 0.9))
+    assert np.mean((low <= Y) & (high >= Y)) > 0.6
+    constant = np.full(len(Y), np.quantile(Y, 0.9))
+    assert mean_pinball_loss(Y, high, alpha=0.9) < mean_pinball_loss(Y, constant, alpha=0.9)
+
+
+def test_poisson_means_are_positive_and_counts_must_not_be_negative():
+    counts = np.random.default_rng(0).poisson(np.exp(X[:, 0]))
+    assert (MultiGradeRegressor(**SMALL, loss="poisson").fit(X, counts).predict(X) > 0).all()
+    with pytest.raises(ValueError, match="y must not be negative with loss='poisson'"):
+        MultiGradeRegressor(**SMALL, loss="poisson").fit(X, Y - 100)
+
+
+def test_frozen_features_feed_a_pipeline():
+    pipeline = make_pipeline(MultiGradeRegressor(**{**SMALL, "max_iter": 300}), Ridge()).fit(X, Y)
+    assert pipeline.score(X, Y) > 0.7
+    first = pipeline[0]
+    assert first.transform(X).shape == (len(X), len(first.get_feature_names_out()))
+
+
+def test_gaps_and_text_are_refused_with_a_remedy():
+    rows = X.copy()
+    rows[3, 2] = np.nan
+    with pytest.raises(ValueError, match=r"contains NaN.*ColumnTransformer with SimpleImputer"):
+        MultiGradeRegressor(**SMALL).fit(rows, Y)
+    with pytest.raises(ValueError, match=r"could not convert.*ColumnTransformer with OneHotEncoder"):
+        MultiGradeRegressor(**SMALL).fit(np.where(X > 0.5, "a", "b"), Y)
+
+
+def test_polars_frames_have_names():
+    frame = polars.DataFrame(X, schema=[f"c{i}" for i in range(10)])
+    model = MultiGradeRegressor(**SMALL).fit(frame, Y)
+    np.testing.assert_array_equal(model.predict(frame), MultiGradeRegressor(**SMALL).fit(X, Y).predict(X))
+    assert list(model.feature_names_in_) == frame.columns
+
+
+def test_what_auto_does_not_take_is_refused():
+    with pytest.raises(ValueError, match="alpha must be 'auto'"):
+        MultiGradeRegressor(**SMALL, alpha=0.1).fit(X, Y)
+    with pytest.raises(ValueError, match="warm_start need a solver other than 'auto'"):
+        MultiGradeRegressor(**SMALL, warm_start=True).fit(X, Y)
