@@ -1,11 +1,20 @@
-"""Default estimators on tables and on the paper's functions: R2 on held-out data, against scikit-learn's MLPRegressor.
+"""Estimators on made-up tables and on the paper's functions, and how long fits and predictions take.
 
-Every method runs with its defaults and seed 0. This is no neutral comparison: MultiGradeRegressor's learning rate and
-alpha were picked among 12 trials by held-out scores on these problems (diabetes and the two settings with the same
-data, the others with other draws); MLPRegressor's were not, and SingleGrade and MultiScale took over what was picked.
-The columns with standardised inputs and with ten times its iterations give MLPRegressor some of that back.
+R2 on held-out data, against scikit-learn's MLPRegressor; ``benchmarks.tables`` has real tables and more rivals. Every
+method runs with its defaults and seed 0, "muon" with solver="muon", which trains one network per grade for 300 steps.
+This is no neutral comparison: the learning rate and alpha of "muon" were picked among 12 trials by held-out scores on
+these problems (diabetes and the two settings with the same data, the others with other draws); MLPRegressor's were not,
+and SingleGrade and MultiScale took over what was picked. The columns with standardised inputs and with ten times its
+iterations give MLPRegressor some of that back.
+
+The times are of a first fit in a fresh process with nothing compiled, of one whose programs are on disk, and of another
+fit in the same process, side by side with MLPRegressor (standardised).
 """
 
+import os
+import subprocess
+import sys
+import tempfile
 import time
 import warnings
 
@@ -24,6 +33,7 @@ METHODS = {
     "scaled MLP": lambda: make_pipeline(StandardScaler(), MLPRegressor(random_state=0)),
     "scaled MLP, 2000": lambda: make_pipeline(StandardScaler(), MLPRegressor(random_state=0, max_iter=2000)),
     "MultiGrade": lambda: MultiGradeRegressor(random_state=0),
+    "muon": lambda: MultiGradeRegressor(solver="muon", random_state=0),
     "SingleGrade": lambda: SingleGradeRegressor(random_state=0),
     "MultiScale": lambda: MultiScaleRegressor(random_state=0),
 }
@@ -50,7 +60,41 @@ def problems():
     yield "california-like", *california_like(seed=7)
 
 
+TIMED = """
+import sys, time
+import numpy as np
+rows, columns, predicted = map(int, sys.argv[1:])
+random = np.random.default_rng(0)
+X = random.normal(size=(max(rows, predicted), columns))
+y = np.sin(2 * X[:, 0]) + X[:, 1] * X[:, 2] + 0.3 * random.normal(size=len(X))
+from sklearn.neural_network import MLPRegressor
+from multigrade import MultiGradeRegressor
+for make in (MultiGradeRegressor, MultiGradeRegressor, MLPRegressor):
+    started = time.perf_counter()
+    model = make(random_state=0).fit(X[:rows], y[:rows])
+    print(f"{time.perf_counter() - started:.2f}", end=" ")
+    if make is MultiGradeRegressor and predicted:
+        started = time.perf_counter()
+        model.predict(X[:predicted])
+        print(f"(prediction of {predicted} rows {time.perf_counter() - started:.2f})", end=" ")
+"""
+
+
+def times() -> None:
+    """Seconds of a first and a second fit, and of MLPRegressor; in a process with an empty cache, and in the next."""
+    print("\nseconds: fit, another fit, MLPRegressor")
+    for rows, columns, predicted in ((1000, 10, 0), (100_000, 20, 1_000_000)):
+        with tempfile.TemporaryDirectory() as folder:
+            environment = {**os.environ, "MULTIGRADE_CACHE": folder, "TF_CPP_MIN_LOG_LEVEL": "3"}
+            environment.pop("JAX_COMPILATION_CACHE_DIR", None)
+            for state in ("nothing compiled", "programs on disk"):
+                command = [sys.executable, "-W", "ignore", "-c", TIMED, str(rows), str(columns), str(predicted)]
+                told = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
+                print(f"{rows} x {columns}, {state}: {told}", flush=True)
+
+
 def main() -> None:
+    times()
     warnings.filterwarnings("ignore", module="sklearn")
     print(f"{'R2 on held-out data':18}" + "".join(f"{name:>18}" for name in METHODS))
     for name, X, y in problems():

@@ -9,7 +9,7 @@ a fit to the residual (``LeastSquares``); for any other of the ``LOSSES``, ``Gra
 """
 
 import dataclasses
-from typing import NamedTuple, Protocol
+from typing import ClassVar, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -144,7 +144,7 @@ class Loss(Protocol):
     that minimises the weighted loss of targets (N, s). ``predict`` turns scores into what a user is given.
     """
 
-    curvature: float | None
+    curvature: ClassVar[float | None]
 
     def __call__(self, scores: Array, targets: Array) -> Array: ...
     def start(self, targets: np.ndarray, weights: np.ndarray) -> np.ndarray: ...
@@ -159,7 +159,7 @@ def _loss(cls):
 class _Location:
     """Losses whose scores are in the units of the targets."""
 
-    curvature = 1.0
+    curvature: ClassVar[float | None] = 1.0
 
     def predict(self, scores):
         return scores
@@ -196,7 +196,7 @@ class Pinball(_Location):
     """max(q e, (q - 1) e), e = y - s; least at the q-quantile of y."""
 
     quantile: float = 0.5
-    curvature = None
+    curvature: ClassVar[float | None] = None
 
     def __call__(self, scores: Array, targets: Array) -> Array:
         error = targets - scores
@@ -210,7 +210,7 @@ class Pinball(_Location):
 class Poisson:
     """exp(s) - y s, the deviance of counts y >= 0 with mean exp(s) up to what no score changes."""
 
-    curvature = None
+    curvature: ClassVar[float | None] = None
 
     def __call__(self, scores: Array, targets: Array) -> Array:
         return jnp.sum(jnp.exp(scores) - targets * scores, axis=-1)
@@ -226,7 +226,7 @@ class Poisson:
 class Logistic:
     """log(1 + exp(s)) - y s: cross-entropy of a class y in {0, 1} with chance 1 / (1 + exp(-s))."""
 
-    curvature = 0.25
+    curvature: ClassVar[float | None] = 0.25
 
     def __call__(self, scores: Array, targets: Array) -> Array:
         return jnp.sum(jax.nn.softplus(scores) - targets * scores, axis=-1)
@@ -244,7 +244,7 @@ class Logistic:
 class Multinomial:
     """-sum_c y_c log softmax(s)_c: cross-entropy of classes, targets 1 for the class and 0 for others."""
 
-    curvature = 0.5
+    curvature: ClassVar[float | None] = 0.5
 
     def __call__(self, scores: Array, targets: Array) -> Array:
         return jax.nn.logsumexp(scores, axis=-1) - jnp.sum(targets * scores, axis=-1)

@@ -2,7 +2,7 @@
 
 import warnings
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -54,8 +54,8 @@ def fit(
 ) -> None:
     """Fit a table: multigrade fit data.csv --target y --model m.safetensors
 
-    An interrupted fit continues where it was when the same command is run again; with optimiser auto, which takes seconds,
-    it starts anew.
+    An interrupted fit continues where it was when the same command is run again; with optimiser auto, which takes
+    seconds, it starts anew.
     """
     from ..files import check_output
     from ..tables import numbered, read_table, split_target, target_columns
@@ -183,7 +183,7 @@ def predict(
             raise ValueError(f"the output {output} is the input {file}; choose another name")
     from ..estimators import load_estimator
 
-    estimator = load_estimator(model)
+    estimator: Any = load_estimator(model)
     table = read_table(data, estimator.target_names or ())
     # The columns are put in order here, and the estimator is given their values alone.
     names = estimator.__dict__.pop("feature_names_in_", None)

@@ -10,6 +10,7 @@ import math
 import numbers
 import os
 import warnings
+from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import Any
 
@@ -31,7 +32,7 @@ from ..training import OPTIMISERS, Fit, Never, NoImprovement, Plan, Regression, 
 from ..training.optimisers import default_rate
 from ..training.record import Outcome, RunRecord, records_from_arrays, records_to_arrays
 from .encoding import Encoding, encoding_from_arrays, encoding_to_arrays, fit_encoding
-from .members import Size, default_size, fit_members
+from .members import MAX_LAYERS, Size, default_size, fit_members
 from .programs import programs_on_disk
 
 FULL_BATCH_ROWS = 4096  # up to here batch_size="auto" takes all rows in every step
@@ -96,6 +97,7 @@ class GradedEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     feature_names_in_: np.ndarray
     # What "auto" means with any other solver than "auto".
     _plain: dict = {}  # noqa: RUF012
+    _y_checks: dict = {}  # noqa: RUF012
     # Column names of a table, kept in saved files for the command line.
     target_names: list[str] | None = None
 
@@ -207,6 +209,8 @@ class GradedEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         given = {k: v for k, v in given.items() if v is not None and not (isinstance(v, str) and v == "auto")}
         if "hidden" in given:
             given["hidden"] = widths(given["hidden"])
+            if len(given["hidden"]) > MAX_LAYERS:
+                raise ValueError(f"hidden_layer_sizes must have at most {MAX_LAYERS} layers with solver='auto'")
         return dataclasses.replace(default_size(num_rows), **given)
 
     def _fit_structure(self, X, targets, weights, continuing, observers, checkpoint) -> None:
@@ -329,11 +333,11 @@ class GradedEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "model_")
 
-    def _stages(self, X):
+    def _stages(self, X) -> Iterator[np.ndarray]:
         """What the loss predicts from the scores after grade 1, 2, ..., (N, outputs); the mean over members."""
         loss = self._loss()
         for scores in self._by_blocks(X, lambda x: list(self.model_.staged(x))):
-            outputs = loss.predict(np.asarray(scores, np.float64))
+            outputs: Any = loss.predict(np.asarray(scores, np.float64))
             yield outputs if outputs.ndim == 2 else outputs.mean(axis=1)
 
     def _by_blocks(self, X, function) -> list[np.ndarray]:
@@ -368,7 +372,7 @@ class GradedEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
 
     @property
     def _n_features_out(self) -> int:
-        last = self.model_.grades[-1].network
+        last: Any = self.model_.grades[-1].network
         is_shared = last.depth == 1  # a linear grade has the encoded columns as its features, the same for all members
         return last.num_features * (1 if is_shared else getattr(last, "num", 1))
 

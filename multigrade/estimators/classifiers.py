@@ -53,12 +53,11 @@ class GradedClassifier(ClassifierMixin, GradedEstimator):
         """The most likely class of each row."""
         return self.classes_[np.argmax(self.predict_proba(X), axis=1)]
 
-    def predict_proba(self, X):
+    def predict_proba(self, X) -> np.ndarray:
         """The chances of the classes, (n_samples, n_classes), in the order of ``classes_``."""
-        *_, chances = self.staged_predict_proba(X)
-        return chances
+        return list(self._stages(X))[-1]
 
-    def predict_log_proba(self, X):
+    def predict_log_proba(self, X) -> np.ndarray:
         """The logarithms of the chances."""
         return np.log(np.maximum(self.predict_proba(X), np.finfo(float).tiny))
 

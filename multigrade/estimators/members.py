@@ -13,6 +13,7 @@ on the folds is left out, and ends the fit. The model predicts with the mean of 
 """
 
 import dataclasses
+import itertools
 from collections.abc import Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -34,6 +35,7 @@ PATIENCE = 0.3  # share of a grade's records without improvement after which it 
 SHRINKAGES = (0.3, 0.5, 0.7, 0.85, 1.0, 1.15)
 # Rows are padded to powers of two up to the last of these, beyond to its multiples: tables share compiled programs.
 MIN_ROWS, MAX_ROWS = 128, 4096
+MAX_LAYERS = 16  # that can have dropout
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,7 +62,7 @@ def default_size(num_rows: int) -> Size:
 
 class MemberRows(NamedTuple):
     """Rows of one grade: inputs (N, d) for all members or (N, M, d), targets (N, 1, s) or (N, M, s), weights (N, M),
-    scores of the grades so far (N, M, s); a key draws what dropout drops, None drops nothing.
+    scores of the grades so far (N, M, s); a key per layer draws what dropout drops, None drops nothing.
     """
 
     inputs: Array
@@ -79,11 +81,10 @@ class MemberBatches:
     thresholds: Array
 
     def draw(self, key: Array, data: MemberRows) -> MemberRows:
-        row_key, drop_key = jax.random.split(key)
-        bits = jax.random.bits(row_key, (self.size,), jnp.uint32)
-        rows = jnp.searchsorted(self.thresholds, bits, side="right")
+        bits = jax.random.bits(key, (self.size + MAX_LAYERS,), jnp.uint32)
+        rows = jnp.searchsorted(self.thresholds, bits[MAX_LAYERS:], side="right")
         batch = jax.tree.map(lambda leaf: leaf[rows], data)
-        return batch._replace(weights=jnp.sign(batch.weights), key=drop_key)
+        return batch._replace(weights=jnp.sign(batch.weights), key=bits[:MAX_LAYERS])
 
 
 @jax.tree_util.register_static
@@ -93,20 +94,31 @@ class MemberLoss(GradedLoss):
 
     dropout: float = 0.0
 
-    def _sum(self, params, block) -> Array:
+    def _sum(self, params, block: Any) -> Array:
         scores = block.scores + self._output(params, block)
         return jnp.sum(block.weights * self.loss(scores, block.targets))
 
-    def _output(self, params, block) -> Array:
+    def _output(self, params, block: Any) -> Array:
         if block.key is None or not self.dropout:
             return self.network(params, block.inputs)
-        x, network = block.inputs, self.network
+        network: Any = self.network
+        x = block.inputs
         for index, layer in enumerate(params[:-1]):
             step = Members(Network((1, 1), network.sub.activation), network.num)  # one affine map
             x = ACTIVATIONS[network.sub.activation](step.output((layer,), x))
-            kept = jax.random.bernoulli(jax.random.fold_in(block.key, index), 1 - self.dropout, x.shape)
+            kept = _hashed(block.key[index], x.shape) >= np.uint32(self.dropout * 2.0**32)
             x = jnp.where(kept, x / (1 - self.dropout), 0)
         return network.output(params, x)
+
+
+def _hashed(key: Array, shape: tuple[int, ...]) -> Array:
+    """Numbers of uint32 that depend on key and place by Murmur3's finaliser: all that dropout needs, at a small part of
+    the time (and of the compiler's time) of a counter-based generator.
+    """
+    x = jnp.arange(np.prod(shape), dtype=jnp.uint32).reshape(shape) * np.uint32(0x9E3779B1) + key
+    for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35)):
+        x = (x ^ (x >> shift)) * np.uint32(factor)
+    return x ^ (x >> 16)
 
 
 class Table(NamedTuple):
@@ -174,7 +186,7 @@ def _fit_grade(table: Table, loss: Loss, size: Size, index: int, seed: int, obse
     mean, deviation = _moments(table.train) if index > 1 else (None, None)
     if index > 1:
         table = Table(*(_shifted(part, mean, deviation) for part in table))
-    keys = np.random.default_rng((seed, index)).integers(0, 2**31, 2)
+    random = np.random.default_rng((seed, index))
     objective = MemberLoss(network, loss=loss, dropout=size.dropout)
     sampler = MemberBatches(size.batch_size, _thresholds(table.train.weights))
     plan = Plan(
@@ -186,7 +198,8 @@ def _fit_grade(table: Table, loss: Loss, size: Size, index: int, seed: int, obse
         observers=observers,
     )
     problem = GradeProblem(objective, table.train, validation=table.held, sampler=sampler)
-    run = minimise(problem, _initial(network, jax.random.key(keys[0])), plan, key=jax.random.key(keys[1]), grade=index)
+    key = jax.random.key(random.integers(2**31))
+    run = minimise(problem, _initial(network, random), plan, key=key, grade=index)
     gains = np.asarray(_gains(network, loss, run.params, table.held), np.float64)  # (shrinkages, R, M)
     chosen = int(np.argmax(gains.sum(axis=(1, 2))))
     *hidden, output = [Layer(*map(np.asarray, layer)) for layer in run.params]
@@ -201,16 +214,14 @@ def _fit_grade(table: Table, loss: Loss, size: Size, index: int, seed: int, obse
     )
 
 
-@partial(jax.jit, static_argnums=0)
-def _initial(network: Members, key: Array) -> tuple[Layer, ...]:
+def _initial(network: Members, random: np.random.Generator) -> tuple[Layer, ...]:
     """Weights of variance 1 / inputs, biases that spread the kinks, and no output: the grade adds nothing at first."""
-    *hidden, output = network.init(key)
-    keys = jax.random.split(key, len(hidden))
-    layers = [
-        Layer(weight / np.sqrt(2), 0.5 * jax.random.normal(k, bias.shape))
-        for k, (weight, bias) in zip(keys, hidden, strict=True)
-    ]
-    return (*layers, jax.tree.map(jnp.zeros_like, output))
+    layers = []
+    for inputs, outputs in itertools.pairwise(network.widths):
+        weight = random.normal(0, inputs**-0.5, (network.num, inputs, outputs))
+        bias = random.normal(0, 0.5, (network.num, outputs))
+        layers.append(Layer(*(np.asarray(part, np.float32) for part in (weight, bias))))
+    return (*layers[:-1], Layer(*map(np.zeros_like, layers[-1])))
 
 
 @jax.jit
