@@ -152,7 +152,7 @@ def test_the_mask_of_the_process_is_never_changed(tmp_path):
 
 
 def test_what_fit_refuses_is_refused_by_predict_too():
-    model = MultiGradeRegressor(n_grades=1, hidden_layer_sizes=(4,), max_iter=5, random_state=0).fit(X, Y[:, 0])
+    model = MultiGradeRegressor(1, (4,), solver="muon", max_iter=5, random_state=0).fit(X, Y[:, 0])
     for huge in (1e300, 1e38):
         with pytest.raises(ValueError, match="finite in float32"):
             model.predict([[huge]])
@@ -162,7 +162,7 @@ def test_what_fit_refuses_is_refused_by_predict_too():
 
 def test_a_model_file_with_weights_that_are_not_finite_is_refused(tmp_path):
     path = tmp_path / "m.safetensors"
-    MultiGradeRegressor(n_grades=1, hidden_layer_sizes=(4,), max_iter=5, random_state=0).fit(X, Y[:, 0]).save(path)
+    MultiGradeRegressor(1, (4,), solver="muon", max_iter=5, random_state=0).fit(X, Y[:, 0]).save(path)
     arrays, description, _ = read_arrays(path, "estimator")
     name = next(name for name, array in arrays.items() if array.ndim == 2)
     write_arrays(path, "estimator", {**arrays, name: np.full_like(arrays[name], np.nan)}, description)
@@ -235,7 +235,8 @@ def test_new_rows_decide_on_new_grades():
     x = rng.uniform(-1, 1, (300, 1))
     y = np.where(np.arange(300) < 150, 0.01, 1.0) * np.sin(6 * x[:, 0])  # the first rows are easy
     options = {"hidden_layer_sizes": (16,), "max_iter": 200, "early_stopping": True, "warm_start": True}
-    model = MultiGradeRegressor(n_grades=1, standardize=False, random_state=0, **options).fit(x[:150], y[:150])
+    options |= {"solver": "muon", "standardize": False, "random_state": 0}
+    model = MultiGradeRegressor(n_grades=1, **options).fit(x[:150], y[:150])
     model.set_params(n_grades=3).fit(x[150:], y[150:])
     assert model.n_grades_ > 1
     assert model.score(x[150:], y[150:]) > 0.6

@@ -308,7 +308,7 @@ def test_numpy_parameters_are_saved_as_plain_values(estimator, tmp_path):
 )
 def test_a_wrong_parameter_is_named(parameters, message):
     with pytest.raises(ValueError, match=message):
-        MultiGradeRegressor(**parameters).fit(X, Y)
+        MultiGradeRegressor(**{"solver": "muon", **parameters}).fit(X, Y)
 
 
 def test_automatic_rate_is_safe_and_descends_without_rising():

@@ -204,6 +204,8 @@ class GradedEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         }  # fmt: skip
         if self.alpha != "auto":
             raise ValueError(f"alpha must be 'auto' with solver='auto', which drops out instead; got {self.alpha!r}")
+        if isinstance(self.learning_rate, str):
+            raise ValueError("learning_rate='auto' needs solver='gd'; got solver='auto'")
         if not isinstance(self.learning_rate, numbers.Real) and self.learning_rate is not None:
             raise ValueError(f"learning_rate must be a number or None with solver='auto'; got {self.learning_rate!r}")
         given = {k: v for k, v in given.items() if v is not None and not (isinstance(v, str) and v == "auto")}
@@ -468,7 +470,9 @@ def _from_file(path: str | os.PathLike, arrays: dict[str, np.ndarray], descripti
     estimator.target_names = description["target_names"]
     estimator._seed = description["seed"]
     if "encoding/columns" in arrays:
-        estimator.encoding_ = encoding_from_arrays(arrays)
+        estimator.encoding_ = encoding_from_arrays(arrays, estimator.n_features_in_)
+        if estimator.encoding_.width != estimator.model_.grades[0].network.widths[0]:
+            raise ValueError(f"{path} is damaged: its encoding is not that of its first grade")
         estimator.fold_losses_ = tuple(description["fold_losses"])
     estimator._set_learned(description.get("learned") or {"y_is_flat": description.get("y_is_flat", True)})
     return estimator

@@ -104,5 +104,16 @@ def encoding_to_arrays(encoding: Encoding) -> dict[str, np.ndarray]:
     return {f"encoding/{field.name}": getattr(encoding, field.name) for field in dataclasses.fields(encoding)}
 
 
-def encoding_from_arrays(arrays: dict[str, np.ndarray]) -> Encoding:
-    return Encoding(**{field.name: arrays[f"encoding/{field.name}"] for field in dataclasses.fields(Encoding)})
+def encoding_from_arrays(arrays: dict[str, np.ndarray], num_columns: int) -> Encoding:
+    """The encoding of a table of so many columns; ValueError for arrays that are none."""
+    fields = {field.name: arrays[f"encoding/{field.name}"] for field in dataclasses.fields(Encoding)}
+    for name, array in fields.items():
+        length = len(fields["bin_columns" if name.startswith("bin") else "columns"])
+        if array.shape != (length,) or not np.isfinite(array).all():
+            raise ValueError(f"an encoding must have {length} finite numbers as {name}; got shape {array.shape}")
+    for name in ("columns", "bin_columns"):
+        if fields[name].dtype.kind not in "iu" or not np.all((fields[name] >= 0) & (fields[name] < num_columns)):
+            raise ValueError(f"an encoding must have columns from 0 to {num_columns - 1}; got others as {name}")
+    if not all(np.all(fields[name] > 0) for name in ("scale", "deviation", "bin_widths")):
+        raise ValueError("an encoding must have positive scales, deviations and widths")
+    return Encoding(**fields)

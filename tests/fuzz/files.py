@@ -121,7 +121,8 @@ def _mutated_npz(rng: np.random.Generator) -> bytes:
 
 def _estimator() -> MultiGradeRegressor:
     x = np.linspace(-1, 1, 20)[:, None]
-    return MultiGradeRegressor(n_grades=2, hidden_layer_sizes=(3,), max_iter=3, random_state=0).fit(x, np.abs(x[:, 0]))
+    model = MultiGradeRegressor(2, (3,), solver="muon", max_iter=3, random_state=0)
+    return model.fit(x, np.abs(x[:, 0]))
 
 
 def _rewritten(valid: Path, kind: str, rng: np.random.Generator) -> bytes:
@@ -146,7 +147,7 @@ def _rewritten(valid: Path, kind: str, rng: np.random.Generator) -> bytes:
 def _of_checkpoints(folder: Path) -> list[Kind]:
     """A checkpoint of a fit, and the fit that it belongs to."""
     x = np.linspace(-1, 1, 20)[:, None]
-    options = {"n_grades": 2, "hidden_layer_sizes": (3,), "max_iter": 3, "random_state": 0}
+    options = {"n_grades": 2, "hidden_layer_sizes": (3,), "solver": "muon", "max_iter": 3, "random_state": 0}
 
     def resume(path: Path) -> None:
         MultiGradeRegressor(**options).fit(x, np.abs(x[:, 0]), checkpoint=path)

@@ -92,7 +92,7 @@ def fill(folder: Path) -> None:
     Image.fromarray(rng.integers(0, 256, (8, 8), np.uint8)).save(folder / "good.png")
     (folder / "folder").mkdir()
     os.symlink("loop", folder / "loop")
-    model = MultiGradeRegressor(n_grades=1, hidden_layer_sizes=(3,), max_iter=2, random_state=0)
+    model = MultiGradeRegressor(1, (3,), solver="muon", max_iter=2, random_state=0)
     model.fit(rows[:, :2], rows[:, 2]).save(folder / "model.safetensors")
     model.model_ = _not_finite(model.model_)
     model.save(folder / "nan.safetensors")
