@@ -45,6 +45,11 @@ ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
     "silu": jax.nn.silu,
     "sine": jnp.sin,
     "gauss": lambda z: jnp.exp(-(z**2) / 2),
+    # Compactly supported ones of the multi-scale papers: Liu, Cai and Xu (2020), arXiv:2007.11207; Wang, Zhang and Cai
+    # (2020), arXiv:2009.12729; Li, Xu and Zhang (2020), arXiv:2009.14597.
+    "srelu": lambda z: relu(z) * relu(1 - z),
+    "s2relu": lambda z: jnp.sin(2 * jnp.pi * z) * relu(z) * relu(1 - z),
+    "bspline": lambda z: relu(z) ** 2 - 3 * relu(z - 1) ** 2 + 3 * relu(z - 2) ** 2 - relu(z - 3) ** 2,
 }
 # Standard deviation of initial weights from (inputs, outputs).
 WEIGHT_INITS: dict[str, Callable[[int, int], float]] = {
