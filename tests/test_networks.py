@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy.interpolate import BSpline
 
 from multigrade import Grade, MultiGrade, MultiScaleNetwork, Network, structures
 from multigrade.networks import ACTIVATIONS, FourierFeatures, relu
@@ -36,6 +37,17 @@ def test_output_of_hidden_features_equals_the_network(activation):
         features = network.hidden(params, X)
         assert features.shape[1] == network.num_features
         np.testing.assert_allclose(network.output(params, features), network(params, X), rtol=1e-5, atol=1e-6)
+
+
+def test_compact_activations_are_the_multi_scale_papers():
+    """z (1 - z) on [0, 1], that times a wave, and the quadratic B-spline on [0, 3]; 0 elsewhere."""
+    z = jnp.linspace(-4, 6, 101)
+    inside = (z > 0) & (z < 1)
+    np.testing.assert_allclose(ACTIVATIONS["srelu"](z), np.where(inside, z * (1 - z), 0), atol=1e-6)
+    wave = np.sin(2 * np.pi * z) * np.where(inside, z * (1 - z), 0)
+    np.testing.assert_allclose(ACTIVATIONS["s2relu"](z), wave, atol=1e-6)
+    spline = 2 * BSpline.basis_element([0, 1, 2, 3], extrapolate=False)(np.asarray(z))
+    np.testing.assert_allclose(ACTIVATIONS["bspline"](z), np.nan_to_num(spline), atol=1e-5)
 
 
 def test_relu_derivative_equals_jax_relu_and_is_zero_at_zero():
@@ -133,7 +145,7 @@ def test_saved_model_predicts_the_same_bits(tmp_path):
         (lambda: Network((3, 0, 1)), "widths must be"),
         (
             lambda: Network((3, 1), "swish"),
-            "activation must be one of relu, tanh, softplus, gelu, sine, gauss; got 'swish'",
+            "activation must be one of relu, tanh, softplus, gelu, silu, sine, gauss, srelu, s2relu, bspline; got 'swish'",
         ),
         (lambda: Network((3, 1), weight_init="x"), "weight_init must be one of he, glorot"),
         (lambda: Network((3, 1), bias_std=-1.0), "bias_std must be at least 0; got -1.0"),

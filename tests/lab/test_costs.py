@@ -24,7 +24,9 @@ def test_sleeping_neurons_cost_nothing_in_restoration():
     dense = costs._operations(costs.structures.SGDL_3[0], 512**2) * 20_000 / 1e9
     found = costs.seconds(job("table2", "denoise butterfly noise 10 SGDL"), SPEED)
     assert found / dense == pytest.approx(costs.AWAKE**2, rel=0.05)
-    awake = costs._operations(costs.structures.MGDL_3[1], 1, costs.AWAKE) / costs._operations(costs.structures.MGDL_3[1], 1)
+    awake = costs._operations(costs.structures.MGDL_3[1], 1, costs.AWAKE) / costs._operations(
+        costs.structures.MGDL_3[1], 1
+    )
     assert awake == pytest.approx(costs.AWAKE**2, rel=0.02)  # features of the grade before sleep, too
 
 
