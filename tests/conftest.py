@@ -14,7 +14,9 @@ def pytest_configure(config):
     if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
         config.compilation_cache = tempfile.TemporaryDirectory(prefix="multigrade-tests-")
         os.environ["JAX_COMPILATION_CACHE_DIR"] = config.compilation_cache.name
-        os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.3"
+        # Small programs, too: hundreds of them draw the initial weights of one shape or other, in every process.
+        os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
+        os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
 
 
 def pytest_unconfigure(config):

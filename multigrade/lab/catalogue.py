@@ -314,8 +314,8 @@ def only(jobs: Sequence[Job], wanted: Sequence[str]) -> list[Job]:
     for text in wanted:
         if not any(_is_meant(job, text) for job in jobs):
             raise ValueError(
-                f"--only: none of the {len(jobs)} jobs is {text!r}; words stand in names like {jobs[0].label!r}, and a "
-                "key needs the items, --recipe, --set, --seeds and --images it was made with"
+                f"none of the {len(jobs)} jobs is {text!r}; words stand in names like {jobs[0].label!r}, and a "
+                "key needs the items, recipe, settings, seeds and images it was made with"
             )
     return [job for job in jobs if not wanted or any(_is_meant(job, text) for text in wanted)]
 

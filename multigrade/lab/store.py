@@ -14,7 +14,6 @@ numerics. Whatever is read is checked first: names against patterns, contents ag
 import dataclasses
 import datetime
 import errno
-import fcntl
 import hashlib
 import json
 import os
@@ -28,6 +27,7 @@ from pathlib import Path
 
 import jax
 import numpy as np
+from filelock import FileLock, Timeout
 
 from .. import pictures
 from ..files import read_arrays, write_arrays
@@ -144,13 +144,17 @@ class Store:
         path = self._folder(key, ".work").with_suffix(".lock")
         with self._writing():
             path.parent.mkdir(exist_ok=True)
-            handle = _locked(path, wait)
+            lock = FileLock(path, timeout=-1 if wait else 0)
+            try:
+                lock.acquire()
+            except Timeout:
+                lock = None
         try:
-            yield handle is not None
+            yield lock is not None
         finally:
-            if handle is not None:
+            if lock is not None:
                 path.unlink(missing_ok=True)  # while it is still held: whoever waits for it looks again
-                os.close(handle)
+                lock.release()
 
     def checkpoint(self, key: str, *, threads: int) -> Path:
         """Where the job under way saves itself. Checkpoints that could not be continued to the bit are removed."""
@@ -347,23 +351,6 @@ def _is_sound(checkpoint: Path) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _locked(path: Path, wait: bool) -> int | None:
-    """A handle that holds the lock on the file at ``path``, or None if another process holds it."""
-    while True:
-        handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-            # The last holder may have removed the file that we opened: another one may be locked at its path by now.
-            if path.stat().st_ino == os.fstat(handle).st_ino:
-                return handle
-        except BlockingIOError:
-            os.close(handle)
-            return None
-        except FileNotFoundError:
-            pass  # removed: look again
-        os.close(handle)
 
 
 def _sha256(path: Path) -> str:

@@ -56,7 +56,7 @@ def write_figures(gathered: Gathered, folder: str | os.PathLike) -> list[Path]:
 def check_folder(folder: str | os.PathLike) -> Path:
     folder = Path(folder)
     if folder.exists() and not folder.is_dir():
-        raise ValueError(f"--figures must be a folder; {folder} is a file")
+        raise ValueError(f"the folder of figures must be a folder; {folder} is a file")
     if not folder.absolute().parent.is_dir():
         raise ValueError(f"the folder of {folder} does not exist; create it first")
     return folder

@@ -190,32 +190,32 @@ def _summary(gathered: Gathered, found: Sequence[Verdict], title: str, progress:
 def _progress(progress: Progress | None) -> Html | None:
     if progress is None:
         return None
-    told = f"Under way: {progress.done} of {progress.total} jobs are done. "
+    sentence = f"Under way: {progress.done} of {progress.total} jobs are done. "
     live = tag("label", tag("input", type="checkbox", id="live", checked=True), " load this page again every 30 s")
-    return tag("div", tag("p", told, tag("span", live, class_="live")), class_="notice")
+    return tag("div", tag("p", sentence, tag("span", live, class_="live")), class_="notice")
 
 
 def _warnings(gathered: Gathered) -> list[Html]:
-    jobs, told = [cell.saved.job for cell in gathered.cells], []
+    jobs, sentences = [cell.saved.job for cell in gathered.cells], []
     quick = sum(provenance.recipe(job) == "quick" for job in jobs)
     if quick:
-        told.append(
+        sentences.append(
             f"{quick} of {len(jobs)} results are quick runs: small and short, to see that everything works. "
             "They decide no claim."
         )
     stand_ins = sorted({job.settings["image"] for job in jobs if job.settings.get("stand_in")})
     if stand_ins:
         names = ", ".join(name.replace("_", " ") for name in stand_ins)
-        told.append(
+        sentences.append(
             f"Other pictures stand in for the paper's ({names}). Their numbers cannot be compared with the paper's and "
             "are marked †."
         )
     if gathered.damaged:
         more = f"; and {len(gathered.damaged) - 3} more" if len(gathered.damaged) > 3 else ""
-        told.append(f"Left out: {'; '.join(list(gathered.damaged.values())[:3])}{more}.")
+        sentences.append(f"Left out: {'; '.join(list(gathered.damaged.values())[:3])}{more}.")
     if not jobs:
-        told.append("There is no result in this store yet.")
-    return [tag("div", tag("p", sentence), class_="notice") for sentence in told]
+        sentences.append("There is no result in this store yet.")
+    return [tag("div", tag("p", sentence), class_="notice") for sentence in sentences]
 
 
 def _facts(cells: Sequence[Cell]) -> Html | None:
@@ -283,9 +283,9 @@ def _item_of(claim: str) -> str:
 def _section(name: str, cells: Sequence[Cell], drawn: Sequence[Figure]) -> Html:
     shown = [figure for figure in drawn if figure.section == name and figure.blocks]
     table = next((each for each in tables(cells) if each.id == TABLES.get(name)), None)
-    told = tag("p", EXPLAINED[name], class_="soft") if name in EXPLAINED else None
+    explanation = tag("p", EXPLAINED[name], class_="soft") if name in EXPLAINED else None
     return tag(
-        "section", tag("h2", SECTIONS[name]), told, [parts.table(table), _legend()] if table else None,
+        "section", tag("h2", SECTIONS[name]), explanation, [parts.table(table), _legend()] if table else None,
         [parts.figure(figure) for figure in shown], id=name,
     )  # fmt: skip
 
@@ -327,11 +327,11 @@ def _ledger(found: Sequence[Verdict], labels: Mapping[str, str]) -> Html:
     heads = [tag("th", head, scope="col") for head in ("verdict", "claim", "found", "decided by")]
     rows = [parts.claim_row(verdict, labels) for verdict in found]
     body = tag("table", tag("thead", tag("tr", heads)), tag("tbody", rows), class_="ledger")
-    told = (
+    note = (
         "Every number and statement of the paper that a record can decide. ~ not comparable: the runs at hand are not "
         "the paper's (quick, a stand-in picture, other training, fewer epochs); what they say is shown all the same."
     )
-    return tag("section", tag("h2", "Claims"), tag("p", told), filters, tag("div", body, class_="scroll"), id="claims")
+    return tag("section", tag("h2", "Claims"), tag("p", note), filters, tag("div", body, class_="scroll"), id="claims")
 
 
 def _cells(cells: Sequence[Cell]) -> Html:
@@ -343,8 +343,8 @@ def _cells(cells: Sequence[Cell]) -> Html:
             tag("div", [parts.cell(cell) for cell in group], class_="inside"), class_="group")
         for item, group in sorted(groups.items())
     ]  # fmt: skip
-    told = (
+    note = (
         "Every result with its exact configuration and the command that makes it again; IMAGES is the folder of the "
         "paper's images."
     )
-    return tag("section", tag("h2", "Runs"), tag("p", told), made, id="cells")
+    return tag("section", tag("h2", "Runs"), tag("p", note), made, id="cells")
