@@ -63,6 +63,7 @@ _PUBLIC = {
     "NoImprovement": "training",
     "convex": None,
     "curvature": None,
+    "equations": None,
     "pictures": None,
     "restore": None,
     "structures": None,
@@ -73,7 +74,7 @@ _PUBLIC = {
 __all__ = ["__version__", *_PUBLIC]
 
 if TYPE_CHECKING:
-    from . import convex, curvature, pictures, restore, structures, synthetic, training
+    from . import convex, curvature, equations, pictures, restore, structures, synthetic, training
     from .estimators import (
         MultiGradeClassifier,
         MultiGradeRegressor,

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from .commands import claims, demo, evidence, image, info, report, reproduce, runs, spectrum, table
+from .commands import claims, demo, evidence, image, info, report, reproduce, runs, solve, spectrum, table
 from .version import __version__
 
 UsageError: Any = typer.BadParameter.__base__
@@ -61,7 +61,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 for command in (
-    demo.demo, table.fit, table.predict, spectrum.spectrum,
+    demo.demo, table.fit, table.predict, solve.solve, spectrum.spectrum,
     image.regress, image.denoise, image.deblur, image.inpaint, image.upsample,
     reproduce.reproduce, runs.runs, claims.claims, evidence.evidence, report.report, info.info,
 ):  # fmt: skip

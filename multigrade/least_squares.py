@@ -13,7 +13,7 @@ is the error of the fit divided by 1 - h_n, where h_n is the row's leverage.
 
 import dataclasses
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 import scipy.linalg
@@ -179,6 +179,16 @@ class Triangle:
 def triangle_of(matrix: np.ndarray) -> np.ndarray:
     """R of matrix = Q R, with as many rows as there are columns at most."""
     return np.asarray(np.linalg.qr(matrix, mode="r"))
+
+
+def reduce_blocks(blocks: Iterable[np.ndarray]) -> np.ndarray:
+    """R of all blocks of rows on top of each other, with no more of them in memory than a few times R."""
+    waiting: list[np.ndarray] = []
+    for block in blocks:
+        waiting.append(block)
+        if sum(map(len, waiting)) >= 4 * block.shape[1]:
+            waiting = [triangle_of(np.concatenate(waiting))]
+    return triangle_of(np.concatenate(waiting)) if len(waiting) > 1 else waiting[0]
 
 
 def reduce_rows(

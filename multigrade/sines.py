@@ -66,17 +66,21 @@ class SineNetwork:
         return self.output(params, self.hidden(params, x))
 
 
-def lattice(num_dimensions: int, num_waves: int) -> np.ndarray:
-    """The ``num_waves`` shortest vectors w of the lattice, one of each pair w, -w, in order of length: (n, d)."""
-    radius = 1
+def lattice(num_dimensions: int, num_waves: int, stretch=None) -> np.ndarray:
+    """The ``num_waves`` shortest vectors w of the lattice, one of each pair w, -w, in order of length: (n, d).
+
+    Lengths are those of w_j / stretch_j, so that a ball becomes an ellipsoid; 1 if ``stretch`` is not given.
+    """
+    stretch = np.ones(num_dimensions) if stretch is None else np.asarray(stretch, np.float64)
+    radius = (2 * num_waves / np.prod(stretch)) ** (1 / num_dimensions) / 2
     while True:
-        axes = [np.arange(-radius, radius + 1)] * num_dimensions
+        axes = [np.arange(-int(radius * s), int(radius * s) + 1) for s in stretch]
         points = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, num_dimensions)
         points = points[len(points) // 2 + 1 :]  # in this order the second half holds the opposites of the first
-        lengths = np.sum(points**2, axis=1)
-        if np.sum(lengths <= radius**2) >= num_waves:  # nothing outside of the cube is shorter
+        lengths = np.linalg.norm(points / stretch, axis=1)
+        if np.sum(lengths <= radius) >= num_waves:  # nothing outside of this box is shorter
             return SPACING * points[np.argsort(lengths, kind="stable")[:num_waves]].astype(np.float64)
-        radius = max(radius + 1, int(1.1 * radius))
+        radius = 1.1 * radius + 0.5
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,0 +1,34 @@
+"""Derivatives of u at a point, by forward mode: what an equation is written with.
+
+``u`` maps a point (d,) to a number, or to (s,) where there are several unknown functions.
+"""
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+Function = Callable[[Array], Array]
+
+
+def derivative(u: Function, x: Array, axis: int, order: int = 1) -> Array:
+    """d^order u / dx_axis^order at x."""
+    direction = jnp.zeros_like(x).at[axis].set(1)
+
+    def along(function: Function, count: int) -> Function:
+        if count == 0:
+            return function
+        return along(lambda z: jax.jvp(function, (z,), (direction,))[1], count - 1)
+
+    return along(u, order)(x)
+
+
+def gradient(u: Function, x: Array) -> Array:
+    """(du/dx_1, ..., du/dx_d) along the last axis."""
+    return jnp.stack([derivative(u, x, axis) for axis in range(x.shape[-1])], axis=-1)
+
+
+def laplacian(u: Function, x: Array) -> Array:
+    """sum_j d^2 u / dx_j^2."""
+    return sum((derivative(u, x, axis, 2) for axis in range(1, x.shape[-1])), start=derivative(u, x, 0, 2))

@@ -1,0 +1,195 @@
+"""Where an equation holds: boxes, balls, their unions and differences, and clouds of points.
+
+A domain draws points inside and on its boundary, and says which points it contains.
+"""
+
+import dataclasses
+from typing import Protocol
+
+import numpy as np
+
+
+class Domain(Protocol):
+    """What a problem needs of a domain. ``bounds`` are the corners of a box around it."""
+
+    @property
+    def bounds(self) -> tuple[np.ndarray, np.ndarray]: ...
+    def contains(self, points: np.ndarray) -> np.ndarray: ...
+    def inside(self, random: np.random.Generator, num_points: int) -> np.ndarray: ...
+    def boundary(self, random: np.random.Generator, num_points: int) -> np.ndarray: ...
+
+
+@dataclasses.dataclass(frozen=True)
+class Box:
+    """low_j <= x_j <= high_j, in any number of dimensions; an interval in one."""
+
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+
+    def __post_init__(self):
+        if len(self.low) != len(self.high) or not self.low:
+            raise ValueError(f"a box needs as many lower as upper ends; got {self.low!r} and {self.high!r}")
+        if not (np.isfinite([*self.low, *self.high]).all() and np.all(np.less(self.low, self.high))):
+            raise ValueError(f"a box must have every lower end below its upper end; got {self.low!r} and {self.high!r}")
+
+    @property
+    def bounds(self) -> tuple[np.ndarray, np.ndarray]:
+        return np.array(self.low, float), np.array(self.high, float)
+
+    def contains(self, points: np.ndarray) -> np.ndarray:
+        low, high = self.bounds
+        return np.all((points >= low) & (points <= high), axis=1)
+
+    def inside(self, random, num_points: int) -> np.ndarray:
+        low, high = self.bounds
+        return low + (high - low) * _spread(random, num_points, len(low))
+
+    def boundary(self, random, num_points: int) -> np.ndarray:
+        """Equally many points on every side; both ends of an interval."""
+        low, high = self.bounds
+        sides = [(axis, end) for axis in range(len(low)) for end in (low[axis], high[axis])]
+        parts = []
+        for number, (axis, end) in enumerate(sides):
+            count = (num_points + number) // len(sides) or 1
+            part = self.inside(random, count)
+            part[:, axis] = end
+            parts.append(part)
+        return np.concatenate(parts)
+
+
+@dataclasses.dataclass(frozen=True)
+class Ball:
+    """|x - centre| <= radius; a disc in two dimensions."""
+
+    centre: tuple[float, ...]
+    radius: float
+
+    def __post_init__(self):
+        if not (len(self.centre) >= 2 and np.isfinite(self.centre).all() and 0 < self.radius < np.inf):
+            raise ValueError(f"a ball needs a centre of two numbers or more and a positive radius; got {self!r}")
+
+    @property
+    def bounds(self) -> tuple[np.ndarray, np.ndarray]:
+        return np.array(self.centre) - self.radius, np.array(self.centre) + self.radius
+
+    def contains(self, points: np.ndarray) -> np.ndarray:
+        return np.linalg.norm(points - np.array(self.centre), axis=1) <= self.radius * (1 + 1e-12)
+
+    def inside(self, random, num_points: int) -> np.ndarray:
+        return _by_rejection(self, random, num_points)
+
+    def boundary(self, random, num_points: int) -> np.ndarray:
+        directions = random.normal(size=(num_points, len(self.centre)))
+        return np.array(self.centre) + self.radius * directions / np.linalg.norm(directions, axis=1, keepdims=True)
+
+
+@dataclasses.dataclass(frozen=True)
+class Union:
+    """Points of either domain."""
+
+    first: Domain
+    second: Domain
+
+    @property
+    def bounds(self) -> tuple[np.ndarray, np.ndarray]:
+        (low, high), (other_low, other_high) = self.first.bounds, self.second.bounds
+        return np.minimum(low, other_low), np.maximum(high, other_high)
+
+    def contains(self, points: np.ndarray) -> np.ndarray:
+        return self.first.contains(points) | self.second.contains(points)
+
+    def inside(self, random, num_points: int) -> np.ndarray:
+        return _by_rejection(self, random, num_points)
+
+    def boundary(self, random, num_points: int) -> np.ndarray:
+        def outer(random, count):
+            one, other = self.first.boundary(random, count), self.second.boundary(random, count)
+            return np.concatenate([one[~self.second.contains(one)], other[~self.first.contains(other)]])
+
+        return _collected(outer, random, num_points, self)
+
+
+@dataclasses.dataclass(frozen=True)
+class Difference:
+    """Points of the first domain that are not in the second."""
+
+    first: Domain
+    second: Domain
+
+    @property
+    def bounds(self) -> tuple[np.ndarray, np.ndarray]:
+        return self.first.bounds
+
+    def contains(self, points: np.ndarray) -> np.ndarray:
+        return self.first.contains(points) & ~self.second.contains(points)
+
+    def inside(self, random, num_points: int) -> np.ndarray:
+        return _by_rejection(self, random, num_points)
+
+    def boundary(self, random, num_points: int) -> np.ndarray:
+        def edges(random, count):
+            outer, inner = self.first.boundary(random, count), self.second.boundary(random, count)
+            return np.concatenate([outer[~self.second.contains(outer)], inner[self.first.contains(inner)]])
+
+        return _collected(edges, random, num_points, self)
+
+
+@dataclasses.dataclass(frozen=True)
+class PointCloud:
+    """Points inside, and points on the boundary, as they are given."""
+
+    points: np.ndarray
+    edge: np.ndarray
+
+    def __post_init__(self):
+        points, edge = np.asarray(self.points, float), np.asarray(self.edge, float)
+        if points.ndim != 2 or edge.ndim != 2 or points.shape[1] != edge.shape[1] or not len(points):
+            raise ValueError(f"points and edge must have shapes (N, d), (M, d); got {points.shape}, {edge.shape}")
+        if not (np.isfinite(points).all() and np.isfinite(edge).all() and (np.ptp(points, axis=0) > 0).all()):
+            raise ValueError("a cloud of points must be finite and vary along every axis")
+        object.__setattr__(self, "points", points)
+        object.__setattr__(self, "edge", edge)
+
+    @property
+    def bounds(self) -> tuple[np.ndarray, np.ndarray]:
+        every = np.concatenate([self.points, self.edge])
+        return every.min(axis=0), every.max(axis=0)
+
+    def contains(self, points: np.ndarray) -> np.ndarray:
+        low, high = self.bounds
+        return np.all((points >= low) & (points <= high), axis=1)
+
+    def inside(self, random, num_points: int) -> np.ndarray:
+        return self.points[random.permutation(len(self.points))[:num_points]]
+
+    def boundary(self, random, num_points: int) -> np.ndarray:
+        return self.edge[random.permutation(len(self.edge))[:num_points]]
+
+
+def _spread(random, num_points: int, num_dimensions: int) -> np.ndarray:
+    """Points of the unit box without large gaps: an additive sequence by powers of the generalised golden ratio."""
+    ratio = 2.0
+    for _ in range(40):
+        ratio = (1 + ratio) ** (1 / (num_dimensions + 1))
+    steps = ratio ** -np.arange(1, num_dimensions + 1)
+    return (random.random(num_dimensions) + np.arange(1, num_points + 1)[:, None] * steps) % 1
+
+
+def _by_rejection(domain: Domain, random, num_points: int) -> np.ndarray:
+    low, high = domain.bounds
+
+    def draw(random, count):
+        points = low + (high - low) * _spread(random, count, len(low))
+        return points[domain.contains(points)]
+
+    return _collected(draw, random, num_points, domain)
+
+
+def _collected(draw, random, num_points: int, domain: Domain) -> np.ndarray:
+    points, count = draw(random, 2 * num_points), 2 * num_points
+    while len(points) < num_points:
+        count *= 4
+        if count > 4000 * num_points + 100_000:
+            raise ValueError(f"the domain must have a positive measure; almost no points were found in {domain!r}")
+        points = draw(random, count)
+    return points[random.permutation(len(points))[:num_points]]

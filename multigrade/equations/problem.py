@@ -1,0 +1,86 @@
+"""A problem is what must vanish: an equation inside, conditions on the boundary, data at points."""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from jax import Array
+
+from .derivatives import Function
+from .domains import Domain
+
+Residual = Callable[[Function, Array], Array]  # (u, x) -> number or (k,), for one point x
+
+
+@dataclasses.dataclass(frozen=True)
+class Condition:
+    """``residual(u, x)`` vanishes on the boundary, or on the part of it where ``where(points)`` is True."""
+
+    residual: Residual
+    where: Callable[[np.ndarray], np.ndarray] | None = None
+    weight: float = 1.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Data:
+    """u (or ``observe(u, x)``) is known to be ``values`` (N,) or (N, k) at ``points`` (N, d)."""
+
+    points: np.ndarray
+    values: np.ndarray
+    observe: Residual = lambda u, x: u(x)
+    weight: float = 1.0
+
+    def __post_init__(self):
+        points, values = np.asarray(self.points, float), np.asarray(self.values, float)
+        if points.ndim != 2 or len(points) != len(values) or not len(points):
+            raise ValueError(f"data needs points (N, d) and N values; got {points.shape} and {values.shape}")
+        if not (np.isfinite(points).all() and np.isfinite(values).all()):
+            raise ValueError("data must be finite; got NaN or infinity")
+        object.__setattr__(self, "points", points)
+        object.__setattr__(self, "values", values.reshape(len(values), -1))
+
+
+@dataclasses.dataclass(frozen=True)
+class Problem:
+    """Find u with ``interior(u, x)`` = 0 in ``domain``, its ``conditions`` on the boundary, and its ``data``.
+
+    Parameters
+    ----------
+    domain : Domain
+    interior : function (u, x) -> number or (k,)
+        A plain JAX function of one point x (d,). ``u(x)`` is a number, or (num_unknowns,) where there are several.
+    conditions : sequence of Condition
+    data : sequence of Data
+    num_unknowns : int
+        Number of unknown functions: real and imaginary part, a solution and its coefficient, ...
+    is_linear : bool
+        Promise that all of it is linear in u up to a constant: it is then solved in one step, and the promise checked.
+    start : sequence of float, optional
+        Constants that the unknowns start from in a problem that is not linear; 0 if not given.
+    name : str
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> from multigrade.equations import Box, Condition, Problem, laplacian, solve
+    >>> problem = Problem(Box((0.0,), (1.0,)), lambda u, x: laplacian(u, x) + jnp.sin(x[0]),
+    ...                   [Condition(lambda u, x: u(x) - jnp.sin(x[0]))])
+    >>> u = solve(problem, quiet=True)
+    >>> bool(abs(u([[0.3]])[0, 0] - jnp.sin(0.3)) < 1e-6)
+    True
+    """
+
+    domain: Domain
+    interior: Residual
+    conditions: Sequence[Condition] = ()
+    data: Sequence[Data] = ()
+    num_unknowns: int = 1
+    is_linear: bool = True
+    start: Sequence[float] | None = None
+    name: str = "equation"
+
+    def __post_init__(self):
+        if self.num_unknowns < 1:
+            raise ValueError(f"num_unknowns must be at least 1; got {self.num_unknowns!r}")
+        if not self.conditions and not self.data:
+            raise ValueError("a problem needs conditions or data besides its equation, or u = 0 would often do")

@@ -1,0 +1,123 @@
+"""What a solved equation is: a model to call, differentiate, save and draw."""
+
+import dataclasses
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..files import check_output, read_arrays, write_arrays
+from ..model import MultiGrade, model_from_arrays, model_to_arrays
+from .domains import Domain
+
+
+@dataclasses.dataclass(frozen=True)
+class GradeRecord:
+    """One grade: features so far, the norm of its rows before and after it, the residual at held-out points relative to
+    that of u = 0, the relative change of u that it brought (inside, at held-out points), and the seconds it took."""
+
+    num_features: int
+    before: float
+    after: float
+    held_out: float
+    change: float
+    seconds: float
+
+    def __str__(self) -> str:
+        return (
+            f"{self.num_features} features, held-out residual {self.held_out:.1e}, u changed by {self.change:.1e}, "
+            f"{self.seconds:.1f} s"
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class Solution:
+    """u as a model. ``residuals`` are root mean squares at held-out points, by name of what should vanish.
+
+    ``error_estimate`` is the held-out residual relative to that of u = 0. It is an error of the equation, not of u; the
+    last ``change`` of the records, if the last grade was kept, is what u still changed by.
+    """
+
+    name: str
+    domain: Domain | None
+    model: MultiGrade
+    records: tuple[GradeRecord, ...]
+    residuals: Mapping[str, float]
+    seconds: float
+
+    @property
+    def error_estimate(self) -> float:
+        return min(record.held_out for record in self.records)
+
+    @property
+    def num_features(self) -> int:
+        return self.records[-1].num_features
+
+    def __call__(self, points) -> np.ndarray:
+        """u at points (N, d): (N, s), float64."""
+        points = np.asarray(points, np.float64)
+        parts = [np.asarray(self.model(points[i : i + 4096])) for i in range(0, len(points), 4096)]
+        return np.concatenate(parts)
+
+    def apply(self, operator, points) -> np.ndarray:
+        """``operator(u, x)`` at points (N, d), for instance ``lambda u, x: laplacian(u, x)``."""
+        with jax.enable_x64(True):
+
+            def u(x):
+                values = self.model(x[None])[0]
+                return values[0] if values.shape[0] == 1 else values
+
+            rows = jax.jit(jax.vmap(lambda x: jnp.atleast_1d(operator(u, x))))
+            return np.asarray(rows(jnp.asarray(np.asarray(points, np.float64))))
+
+    def save(self, path: str | os.PathLike) -> None:
+        """Write u and its records as safetensors; ``load_solution`` reads them."""
+        arrays, networks = model_to_arrays(self.model)
+        records = [dataclasses.asdict(record) for record in self.records]
+        ends = {"residuals": dict(self.residuals), "seconds": self.seconds}
+        description = {"name": self.name, "model": networks, "records": records, **ends}
+        write_arrays(path, "solution", arrays, description)
+
+    def figure(self, path: str | os.PathLike, *, title: str = "") -> None:
+        """Draw u: a curve in one dimension, a picture in two, the middle slice in three."""
+        draw(self, path, title)
+
+
+def load_solution(path: str | os.PathLike) -> Solution:
+    """Read what ``Solution.save`` wrote. Its ``domain`` is None: only u is stored."""
+    arrays, description, _ = read_arrays(path, "solution")
+    model = model_from_arrays(arrays, description["model"])
+    records = tuple(GradeRecord(**fields) for fields in description["records"])
+    return Solution(description["name"], None, model, records, description["residuals"], description["seconds"])
+
+
+def draw(solution: Solution, path: str | os.PathLike, title: str = "") -> None:
+    """The picture of ``Solution.figure``; points outside of the domain stay empty."""
+    from matplotlib.figure import Figure
+
+    from ..files import atomic_path
+
+    path = Path(path)
+    check_output(path, (".png", ".pdf", ".svg"))
+    if solution.domain is None:
+        raise ValueError("a solution that was loaded knows no domain; call it at points of your own and draw these")
+    low, high = solution.domain.bounds
+    figure = Figure(figsize=(6, 4.5), layout="constrained")
+    axes = figure.add_subplot()
+    if len(low) == 1:
+        x = np.linspace(low[0], high[0], 2000)
+        axes.plot(x, solution(x[:, None]), linewidth=1)
+    else:
+        x, y = (np.linspace(low[j], high[j], 300) for j in (0, 1))
+        grid = np.stack(np.meshgrid(x, y, indexing="ij"), axis=-1).reshape(-1, 2)
+        middle = np.tile((low[2:] + high[2:]) / 2, (len(grid), 1))
+        points = np.hstack([grid, middle])
+        values = np.where(solution.domain.contains(points), solution(points)[:, 0], np.nan).reshape(300, 300)
+        image = axes.imshow(values.T, origin="lower", extent=(x[0], x[-1], y[0], y[-1]), aspect="auto", cmap="RdBu_r")
+        figure.colorbar(image)
+    axes.set_title(title or solution.name)
+    with atomic_path(path) as temporary:
+        figure.savefig(temporary, dpi=150)

@@ -1,0 +1,182 @@
+"""Equations: solutions in the span to rounding, closed forms, derivatives, domains, and mistakes in one line."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from multigrade.cli import app
+from multigrade.equations import (
+    READY,
+    Ball,
+    Box,
+    Condition,
+    Data,
+    Difference,
+    PointCloud,
+    Problem,
+    Union,
+    derivative,
+    gradient,
+    laplacian,
+    load_solution,
+    solve,
+    solve_integral,
+)
+
+INTERVAL = Box((0.0,), (2.0,))
+RANDOM = np.random.default_rng(0)
+
+
+def line(interior, conditions=None, **options) -> Problem:
+    return Problem(INTERVAL, interior, conditions or [Condition(lambda u, x: u(x))], **options)
+
+
+def test_derivatives_equal_closed_forms():
+    with jax.enable_x64(True):
+        u = lambda x: jnp.sin(2 * x[0]) * jnp.exp(x[1])  # noqa: E731
+        x = jnp.array([0.3, -0.4])
+        assert derivative(u, x, 0, 3) == pytest.approx(-8 * np.cos(0.6) * np.exp(-0.4))
+        assert laplacian(u, x) == pytest.approx(-3 * np.sin(0.6) * np.exp(-0.4))
+        np.testing.assert_allclose(gradient(u, x), np.exp(-0.4) * np.array([2 * np.cos(0.6), np.sin(0.6)]))
+
+
+def test_a_solution_in_the_span_is_found_to_rounding():
+    w = np.pi / 2 * 3  # a wave of the lattice on [0, 2]
+    exact = lambda x: jnp.sin(w * x[0]) + 2.0 * x[0]  # noqa: E731
+    problem = line(lambda u, x: laplacian(u, x) - laplacian(exact, x), [Condition(lambda u, x: u(x) - exact(x))])
+    x = np.linspace(0, 2, 300)[:, None]
+    np.testing.assert_allclose(solve(problem, quiet=True)(x)[:, 0], np.sin(w * x[:, 0]) + 2 * x[:, 0], atol=1e-10)
+
+
+def test_helmholtz_on_the_square_finds_its_own_frequency_and_saves_itself(tmp_path):
+    ready = READY["helmholtz"](wavenumber=12.0)
+    solution = ready.solve(quiet=True, max_features=400)
+    assert ready.error(solution) < 1e-7
+    for record in solution.records:
+        assert record.after <= record.before  # adding a grade never raises the residual
+    points = RANDOM.random((5, 2))
+    vanishing = solution.apply(lambda u, x: laplacian(u, x) + 144.0 * u(x), points)
+    assert np.abs(vanishing).max() < 1e-3
+    solution.save(tmp_path / "u.safetensors")
+    np.testing.assert_array_equal(load_solution(tmp_path / "u.safetensors")(points), solution(points))
+    solution.figure(tmp_path / "u.png")
+    assert (tmp_path / "u.png").stat().st_size > 5000
+
+
+def test_a_problem_that_is_not_linear_by_gauss_newton():
+    exact = lambda x: jnp.cos(x[0])  # noqa: E731
+    interior = lambda u, x: laplacian(u, x) + u(x) ** 3 - (exact(x) ** 3 - exact(x))  # noqa: E731
+    conditions = [Condition(lambda u, x: u(x) - exact(x))]
+    solution = solve(line(interior, conditions, is_linear=False), quiet=True)
+    x = np.linspace(0, 2, 100)[:, None]
+    np.testing.assert_allclose(solution(x)[:, 0], np.cos(x[:, 0]), atol=1e-7)
+
+
+@pytest.mark.slow
+def test_a_coefficient_is_found_from_data():
+    ready = READY["inverse"]()
+    assert ready.error(ready.solve(quiet=True)) < 1e-3
+
+
+@pytest.mark.parametrize("wavenumber", [20.0, 60.0])
+def test_fredholm_equals_its_closed_form(wavenumber):
+    ready = READY["fredholm"](wavenumber=wavenumber)
+    assert ready.error(ready.solve(quiet=True)) < 1e-8
+
+
+def test_volterra_equals_its_closed_form():
+    ready = READY["volterra"]()
+    assert ready.error(ready.solve(quiet=True)) < 1e-8
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "options", "bound"),
+    [
+        ("poisson", {}, 1e-9),
+        ("heat", {}, 1e-6),
+        ("wave", {}, 1e-6),
+        ("lens", {"wavenumber": 10.0, "num_points": 100}, 1e-3),
+        ("helmholtz", {"wavenumber": 10.0, "boundary": "absorbing"}, 1e-6),
+        ("helmholtz", {"wavenumber": 5.0, "dimensions": 3}, 1e-4),
+    ],
+)
+def test_ready_problems_equal_their_references(name, options, bound):
+    ready = READY[name](**options)
+    assert ready.error(ready.solve(quiet=True, max_features=900)) < bound
+
+
+@pytest.mark.parametrize(
+    ("domain", "area"),
+    [
+        (Box((0.0, 0.0), (2.0, 1.0)), 2.0),
+        (Ball((0.0, 0.0), 1.0), np.pi),
+        (Union(Ball((0.0, 0.0), 1.0), Ball((5.0, 0.0), 1.0)), 2 * np.pi),
+        (Difference(Box((-1.0, -1.0), (1.0, 1.0)), Ball((0.0, 0.0), 0.5)), 4 - np.pi / 4),
+    ],
+)
+def test_domains_hold_their_points_and_areas(domain, area):
+    inside, edge = domain.inside(RANDOM, 500), domain.boundary(RANDOM, 300)
+    assert len(inside) == 500
+    assert domain.contains(inside).all()
+    low, high = domain.bounds
+    drawn = low + (high - low) * RANDOM.random((40_000, 2))
+    assert domain.contains(drawn).mean() * np.prod(high - low) == pytest.approx(area, rel=0.03)
+    outward = edge + 1e-6 * np.sign(RANDOM.normal(size=edge.shape))
+    is_mixed = domain.contains(outward).mean()  # a point of the boundary has both sides near
+    assert 0.1 < is_mixed < 0.9
+
+
+@pytest.mark.slow
+def test_a_disc_given_as_a_cloud_of_points():
+    disc = Ball((0.0, 0.0), 1.0)
+    cloud = PointCloud(disc.inside(RANDOM, 2500), disc.boundary(RANDOM, 500))
+    exact = lambda x: x[0] ** 2 - x[1] ** 2  # noqa: E731
+    problem = Problem(cloud, laplacian, [Condition(lambda u, x: u(x) - exact(x))])
+    points = disc.inside(RANDOM, 100)
+    solution = solve(problem, quiet=True, max_features=300, stretch=(1.0, 1.0))
+    np.testing.assert_allclose(solution(points)[:, 0], points[:, 0] ** 2 - points[:, 1] ** 2, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: solve(line(lambda u, x: laplacian(u, x) + u(x) ** 2 - 1.0), quiet=True), "not linear in u"),
+        (lambda: solve(line(lambda u, x: laplacian(u, x) - jnp.sqrt(x[0] - 1)), quiet=True), "must be finite; at x ="),
+        (lambda: solve(line(lambda u, x: x[0]), quiet=True), "must depend on u"),
+        (
+            lambda: solve(
+                line(laplacian, [Condition(lambda u, x: u(x)), Condition(lambda u, x: u(x) - 1.0)]), quiet=True
+            ),
+            "conditions 1 and 2 contradict each other",
+        ),
+        (
+            lambda: solve(line(laplacian, [Condition(lambda u, x: u(x), where=lambda p: p[:, 0] > 5)]), quiet=True),
+            "must hold somewhere on the boundary",
+        ),
+        (lambda: solve(line(laplacian), max_features=3, quiet=True), "max_features must be at least 20"),
+        (lambda: Box((0.0, 0.0), (1.0, 0.0)), "every lower end below"),
+        (lambda: Difference(Ball((0.0, 0.0), 1.0), Ball((0.0, 0.0), 2.0)).inside(RANDOM, 10), "positive measure"),
+        (lambda: Problem(INTERVAL, laplacian), "needs conditions or data"),
+        (lambda: Data(np.ones((3, 1)), np.array([1.0, np.nan, 2.0])), "data must be finite"),
+        (lambda: solve_integral(lambda s, t: s + t, lambda s: s / 0.0 * 0, (0, 1)), "source must give a finite number"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:divide by zero", "ignore:invalid value")
+def test_mistakes_are_one_line(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+def test_command_line_solves_draws_and_saves(tmp_path):
+    figure, model = tmp_path / "u.png", tmp_path / "u.safetensors"
+    arguments = ["solve", "fredholm", "--wavenumber", "20", "--figure", str(figure), "--model", str(model)]
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 0, result.output
+    assert "relative error against the reference" in result.output
+    assert figure.exists()
+    assert load_solution(model).name == "fredholm equation"
+    with pytest.raises(ValueError, match="--viscosity does not belong to fredholm"):
+        CliRunner().invoke(app, ["solve", "fredholm", "--viscosity", "1"], catch_exceptions=False)
