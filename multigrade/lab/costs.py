@@ -8,6 +8,7 @@ jobs and are shown to the user; nothing else depends on them.
 
 import dataclasses
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 import numpy as np
 
@@ -124,4 +125,4 @@ def _weights(network: AnyNetwork, awake: float) -> Iterator[float]:
         first, *hidden, last = part.widths
         first = first if first <= 2 else awake * first  # coordinates do not sleep, features do
         widths = (first, *(awake * width for width in hidden), last)
-        yield from (a * b for a, b in zip(widths[:-1], widths[1:], strict=True))
+        yield from (a * b for a, b in pairwise(widths))

@@ -43,7 +43,15 @@ class Snapshot:
 
 @dataclasses.dataclass(frozen=True)
 class Observation:
-    """What an observer saw (arrays of one shape at every call), and what it asks for."""
+    """What an observer saw, and what it asks for.
+
+    Parameters
+    ----------
+    values : numbers or arrays to record, by name; of one shape at every call
+    carry : arrays that come back at the observer's next call and are saved in checkpoints
+    stop : a sentence that says why the run should end, or None to go on
+    learning_rate : the rate from now on, or None to leave it
+    """
 
     values: Mapping[str, np.ndarray | float] = dataclasses.field(default_factory=dict)
     carry: Mapping[str, np.ndarray] | None = None

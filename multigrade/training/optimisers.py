@@ -71,9 +71,19 @@ def rate_at(rate: Any, step) -> Any:
 
 
 def warmup_cosine(peak: float, num_steps: int, warmup: float = 0.1) -> jax.tree_util.Partial:
-    """Schedule: linear from 0 to ``peak`` in the first ``warmup`` share of the steps, then half a cosine down to 0.
+    """A schedule that rises linearly from 0 to its peak, then falls to 0 by half a cosine.
 
     Its numbers are leaves of a pytree, so other numbers do not compile another program.
+
+    Parameters
+    ----------
+    peak : the largest learning rate
+    num_steps : the length of the run
+    warmup : the share of the steps in which the rate rises
+
+    Returns
+    -------
+    A function of the step, for ``Plan(learning_rate=...)``.
     """
     numbers = (jnp.float32(peak), jnp.float32(num_steps), jnp.float32(max(warmup * num_steps, 1)))
     return jax.tree_util.Partial(_warmup_cosine, *numbers)

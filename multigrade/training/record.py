@@ -19,12 +19,19 @@ class Outcome(enum.StrEnum):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class RunRecord:
-    """One run of the loop: a grade, or a whole single-grade network.
+    """What happened in one run of the loop: of a grade, or of a whole single-grade network.
 
-    ``columns`` holds "step", "train_loss", "validation_loss" (if there is validation data) and the caller's metrics,
-    one row per recorded step, all rows finite in the loss. ``observations[name]`` holds what an observer recorded,
-    with the steps under "step". ``num_steps`` counts steps taken. ``seconds`` is the only field that two equal runs
-    do not share: records are equal if all else is, to the bit.
+    Two records are equal if all fields but ``seconds`` are equal to the bit.
+
+    Parameters
+    ----------
+    columns : "step", "train_loss", "validation_loss" (if there is validation data) and the caller's metrics
+        One row per recorded step; the losses of all rows are finite.
+    observations : what each observer recorded, by its name, with the steps under "step"
+    outcome : how the run ended
+    sentence : the same for a reader, with a remedy where there is one
+    num_steps : how many steps were taken
+    seconds : how long they took
     """
 
     columns: Mapping[str, np.ndarray]

@@ -63,8 +63,6 @@ class Regression:
     def identity(self) -> dict[str, Any]:
         """All fields; of the metrics their names, as they change no result."""
         fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        if isinstance(self.loss, Squared):  # as in checkpoints of before there were others
-            del fields["loss"]
         return {**fields, "metrics": sorted(self.metrics)}
 
 

@@ -27,10 +27,14 @@ class Never:
 @jax.tree_util.register_static
 @dataclasses.dataclass(frozen=True)
 class Plateau:
-    """|m_k - m_{k-1}| < tolerance * m_{k-1}, with m the means of consecutive windows of ``window`` records.
+    """Stop when |m_k - m_{k-1}| < tolerance * m_{k-1}, with m the means of consecutive windows of records.
 
-    The paper's rule (``window`` 20; tolerance 1e-4 for images, 1e-6 for synthetic data): the windows do not overlap,
-    so that a chance meeting of two oscillating losses does not end a run. Non-positive tolerance never stops.
+    This is the paper's rule. The windows do not overlap: a chance meeting of two oscillating losses does not end a run.
+
+    Parameters
+    ----------
+    window : records in a window; 20 in the paper
+    tolerance : 1e-4 for images and 1e-6 for synthetic data in the paper; 0 never stops
     """
 
     window: int = 20
@@ -60,7 +64,13 @@ class Plateau:
 @jax.tree_util.register_static
 @dataclasses.dataclass(frozen=True)
 class NoImprovement:
-    """No record better than the best by ``tolerance`` (relatively) among the last ``patience`` ones."""
+    """Stop when none of the last records was better than the best one before.
+
+    Parameters
+    ----------
+    patience : how many records may pass without an improvement
+    tolerance : by which part of the best loss a record must be lower to count as an improvement
+    """
 
     patience: int = 10
     tolerance: float = 1e-4
