@@ -337,6 +337,7 @@ class GradedEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
 
     def _stages(self, X) -> Iterator[np.ndarray]:
         """What the loss predicts from the scores after grade 1, 2, ..., (N, outputs); the mean over members."""
+        check_is_fitted(self)
         loss = self._loss()
         for scores in self._by_blocks(X, lambda x: list(self.model_.staged(x))):
             outputs: Any = loss.predict(np.asarray(scores, np.float64))
