@@ -47,7 +47,7 @@ class Looking:
         self.steps.append(snapshot.step)
 
 
-@parametrize_with_checks(ESTIMATORS[:2])
+@parametrize_with_checks(ESTIMATORS[:1])
 def test_sklearn_conventions(estimator, check):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)
@@ -55,8 +55,8 @@ def test_sklearn_conventions(estimator, check):
 
 
 @pytest.mark.slow
-@parametrize_with_checks(ESTIMATORS[2:])
-def test_sklearn_conventions_of_the_third(estimator, check):
+@parametrize_with_checks(ESTIMATORS[1:])
+def test_sklearn_conventions_of_the_others(estimator, check):
     test_sklearn_conventions(estimator, check)
 
 
