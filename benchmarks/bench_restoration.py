@@ -45,7 +45,7 @@ CASES = [  # name, our operator, the plain one, what we aim for
 def first_grade() -> Grade:
     """Trained by the paper's recipe on a small copy of a picture."""
     clean = pictures.load(":camera").pixels.reshape(128, 4, 128, 4).mean((1, 3))
-    options = Options(recipe="paper", grades=1, epochs=GRADE_1_STEPS)
+    options = Options(recipe="paper", grades=1, steps=GRADE_1_STEPS)
     fit = restore.denoise(pictures.add_noise(clean, 10, seed=0), noise_sigma=10, options=options)
     return fit.model.grades[0]
 

@@ -16,9 +16,9 @@ NOISE = 25
 def main(path: str) -> None:
     clean = pictures.load(":chelsea").pixels[20:276, 90:346]
     noisy = pictures.add_noise(clean, NOISE, seed=0)
-    fast = restore.denoise(noisy, options=restore.Options(recipe="fast"))
+    networks = restore.denoise(noisy, options=restore.Options(recipe="networks"))
     best = restore.denoise(noisy, options=restore.Options(recipe="best"))
-    panels = [("noisy", noisy), *((f"grade {k}", stage) for k, stage in enumerate(fast.stages, 1))]
+    panels = [("noisy", noisy), *((f"grade {k}", stage) for k, stage in enumerate(networks.stages, 1))]
     panels += [("best recipe", best.image), ("the clean picture", clean)]
     figure = Figure(figsize=(2 * len(panels), 2.5))
     figure.subplots_adjust(0.003, 0.003, 0.997, 0.82, wspace=0.03)

@@ -61,8 +61,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 for command in (
-    demo.demo, table.fit, table.predict, solve.solve, spectrum.spectrum,
-    image.regress, image.denoise, image.deblur, image.inpaint, image.upsample,
+    demo.demo, table.fit, table.predict, solve.solve, spectrum.spectrum, *image.commands(),
     reproduce.reproduce, runs.runs, claims.claims, evidence.evidence, report.report, info.info,
 ):  # fmt: skip
     app.command(command.__name__, cls=_Command)(command)

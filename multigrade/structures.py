@@ -6,6 +6,7 @@ SGDL is a structure of one grade, so one function trains everything: ``fit_grade
 import dataclasses
 from collections.abc import Sequence
 
+from . import paper
 from .networks import AnyNetwork, FourierFeatures, MultiScaleNetwork, Network
 
 Structure = tuple[AnyNetwork, ...]
@@ -59,16 +60,14 @@ def with_init(structure: Structure, *, weight_init: str, bias_std: float) -> Str
     return tuple(changed(network) for network in structure)
 
 
-# Hidden layers as printed: [n] x N is N layers of n neurons.
-SGDL_1 = graded(1, [(32,) * 4], 1)
-SGDL_2 = graded(2, [(128,) * 8], 1)
-SGDL_3 = graded(2, [(128,) * 12], 1)
-SGDL_4 = graded(2, [(48,) * 4], 1)
-MGDL_1 = graded(1, [(32,)] * 4, 1)
-MGDL_2 = graded(2, [(128,) * 2] * 4, 1)
-MGDL_3 = graded(2, [(128,) * 3] * 4, 1)
-MGDL_4 = graded(2, [(48,)] * 4, 1)
-MSDL: Structure = (MultiScaleNetwork(Network((1, 8, 8, 8, 8, 1)), (1.0, 2.0, 4.0, 8.0)),)
+def _printed(name: str) -> tuple[Network, ...]:
+    inputs, hidden = paper.HIDDEN_LAYERS[name]
+    return graded(inputs, hidden, 1)
+
+
+SGDL_1, SGDL_2, SGDL_3, SGDL_4 = (_printed(f"SGDL-{number}") for number in (1, 2, 3, 4))
+MGDL_1, MGDL_2, MGDL_3, MGDL_4 = (_printed(f"MGDL-{number}") for number in (1, 2, 3, 4))
+MSDL: Structure = (MultiScaleNetwork(Network(paper.MSDL_WIDTHS), paper.MSDL_SCALES),)
 
 PAPER: dict[str, Structure] = {
     "SGDL-1": SGDL_1, "SGDL-2": SGDL_2, "SGDL-3": SGDL_3, "SGDL-4": SGDL_4,

@@ -4,18 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-# Frequencies and phases of the authors' recorded runs; the "5,5" printed for setting 1 is 5.5.
-KAPPA = {1: (1.0, 5.5, 10.0), 2: (1.0, 8.25, 15.5, 22.75, 30.0)}
-PHI = {
-    1: (6.0652933, 1.9772031, 3.9774444),
-    2: (3.6096928, 0.6263458, 2.4702985, 5.618288, 3.7483382),
-}
-NUM_TRAINING = 1024
-# Learning rates of the paper's eigenvalue runs, by setting and method (captions of Figures 2, 16, 25, 26).
-PAPER_RATES = {
-    ("1", "SGDL"): 0.08, ("1", "MGDL"): 0.06, ("1", "MSDL"): 0.004,
-    ("2", "SGDL"): 0.005, ("2", "MGDL"): 0.2, ("2", "MSDL"): 0.006,
-}  # fmt: skip
+from .paper import KAPPA, NUM_TEST, NUM_TRAINING, NUM_VALIDATION, PHI
 
 
 class SyntheticData(NamedTuple):
@@ -37,8 +26,8 @@ def target(number: int, x: np.ndarray) -> np.ndarray:
 
 def setting(number: int, *, seed: int = 0) -> SyntheticData:
     """Training, validation and test data of setting 1 or 2, float32; ``seed`` draws the validation points."""
-    uniform = np.random.default_rng(seed).uniform(size=1024)
-    points = (np.linspace(0, 1, NUM_TRAINING), uniform, np.linspace(0, 1, 10_000))
+    uniform = np.random.default_rng(seed).uniform(size=NUM_VALIDATION)
+    points = (np.linspace(0, 1, NUM_TRAINING), uniform, np.linspace(0, 1, NUM_TEST))
     arrays = [a.astype(np.float32)[:, None] for x in points for a in (x, target(number, x))]
     return SyntheticData(*arrays)
 

@@ -10,7 +10,7 @@ from multigrade.networks import Layer
 from multigrade.pictures.files import add_noise, load
 from multigrade.restore import awake
 from multigrade.restore.operators import GaussianBlur
-from multigrade.restore.recipes import Options
+from multigrade.restore.problem import Options
 from multigrade.restore.restoration import RestorationTask, pixel_coordinates
 
 WIDTH = 64
@@ -98,7 +98,7 @@ def test_a_network_in_blocks_is_the_network(shape):
 @pytest.mark.slow
 def test_the_paper_recipe_takes_the_same_steps_without_sleeping_neurons(monkeypatch):
     clean = load(":camera").pixels[64:128:2, 192:256:2]
-    options = Options(recipe="paper", width=WIDTH, layers=2, grades=2, epochs=40)
+    options = Options(recipe="paper", width=WIDTH, layers=2, grades=2, steps=40)
 
     def restored():
         return restore.denoise(add_noise(clean, 10, seed=0), noise_sigma=10, options=options)

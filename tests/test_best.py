@@ -10,7 +10,16 @@ from scipy.ndimage import gaussian_filter
 
 from multigrade import MultiGrade, pictures, restore, structures
 from multigrade.model import Grade
-from multigrade.restore import baselines, copies, interpolation, judges, simplex, surroundings
+from multigrade.restore import (
+    baselines,
+    copies,
+    estimated_risk,
+    interpolation,
+    judges,
+    minimisers,
+    simplex,
+    surroundings,
+)
 from multigrade.restore.metrics import psnr
 from multigrade.restore.operators import GaussianBlur
 from multigrade.restore.restoration import pixel_coordinates
@@ -51,9 +60,9 @@ def test_known_slopes_are_those_of_the_noisy_values(shape, place):
 
 
 def test_pixels_held_out_are_everywhere_and_never_drawn():
-    task = surroundings.RiskTask.of(NOISY[:, :64, :64], NOISE, (4096,))
+    task = estimated_risk.RiskTask.of(NOISY[:, :64, :64], NOISE, (4096,))
     held_out = np.asarray(task.held_out)
-    np.testing.assert_array_equal(held_out // surroundings.HELD_OUT, np.arange(256))
+    np.testing.assert_array_equal(held_out // estimated_risk.HELD_OUT, np.arange(256))
     assert np.mean(held_out % 64 == 0) < 0.05  # a column of 64 is 0.016
     network = structures.graded(task.around.num_inputs, [(4,)], 1)[0]
     sampler = task.problem(network, 0).sampler
@@ -72,17 +81,17 @@ def test_the_risk_of_a_linear_filter_is_steins():
     params = network.init(jax.random.key(0))
     params = (params[0]._replace(bias=params[0].bias + 100), *params[1:])  # every neuron is on: the network is linear
     matrix = params[0].weight @ params[1].weight
-    loss, _ = surroundings.EstimatedRisk(jnp.float32(0.7), network)(
-        params, (), surroundings.Movable(x, slopes, targets)
+    loss, _ = estimated_risk.EstimatedRisk(jnp.float32(0.7), network)(
+        params, (), estimated_risk.RowsWithSlopes(x, slopes, targets)
     )
     expected = 0.5 * jnp.mean((targets - network(params, x)) ** 2) + 0.7 * jnp.mean(slopes @ matrix)
     assert float(loss) == pytest.approx(float(expected), rel=1e-4)
 
 
 def test_denoising_beats_the_minimiser_it_starts_from_and_knows_how_well_it_did():
-    task = surroundings.RiskTask.of(NOISY, NOISE, (512,))
+    task = estimated_risk.RiskTask.of(NOISY, NOISE, (512,))
     start = psnr(np.asarray(task.image).reshape(CAMERA.shape), CAMERA)
-    options = restore.Options(recipe="best", grades=1, width=32, epochs=300)
+    options = restore.Options(recipe="best", grades=1, width=32, steps=300)
     restored = restore.denoise(NOISY[0], noise_sigma=20, reference=CAMERA, options=options)
     assert restored.metrics["result"]["psnr"] > start
     assert restored.metrics["estimated_psnr"][0] == pytest.approx(restored.metrics["result"]["psnr"], abs=1.5)
@@ -94,7 +103,7 @@ def test_the_mixture_has_the_least_of_steins_estimate():
     middle = np.zeros(NOISY[0].shape)
     middle[70, 70] = 1
     slopes = [gaussian_filter(middle, sigma)[70, 70] for sigma in (0.7, 1.5, 4.0)]
-    weights = surroundings.least_risk(filters, slopes, NOISY[0], NOISE)
+    weights = minimisers.least_risk(filters, slopes, NOISY[0], NOISE)
 
     def risk(weights):
         mixed = sum(weight * image for weight, image in zip(weights, filters, strict=True))
@@ -114,7 +123,7 @@ def test_between_known_pixels_without_a_correction_is_bilinear_interpolation():
 
 def test_a_plane_has_nothing_to_teach():
     rows, columns = np.mgrid[:24, :20]
-    inputs, targets = interpolation.lessons(np.float32(0.01 * rows + 0.02 * columns)[None], seed=0)
+    inputs, targets = interpolation.interpolation_rows(np.float32(0.01 * rows + 0.02 * columns)[None], seed=0)
     inner = np.abs(inputs - inputs[:, ::-1] * -1).max(axis=1) < 1e-5  # away from the reflected border
     assert inner.sum() > 100
     np.testing.assert_allclose(targets[inner], 0, atol=1e-6)
@@ -130,7 +139,7 @@ def test_a_mixture_is_found():
 
 @pytest.mark.slow
 def test_regression_by_the_best_recipe_beats_bilinear_interpolation():
-    options = restore.Options(recipe="best", width=64, epochs=300, grades=1)
+    options = restore.Options(recipe="best", width=64, steps=300, grades=1)
     restored = restore.regress(CAMERA, options=options)
     assert restored.metrics["result"]["psnr"] > psnr(baselines.interpolate_grid(CAMERA[::2, ::2], CAMERA.shape), CAMERA)
 
@@ -167,14 +176,14 @@ def test_smaller_keeps_a_wave_that_both_sizes_can_show():
 def test_consistent_is_the_minimiser_it_says():
     image = np.random.default_rng(0).uniform(size=BLURRED.shape).astype(np.float32)
     found = jnp.asarray(copies.consistent(BLURRED, BLUR, image, 0.1))
-    gradient = BLUR.adjoint(BLUR(found) - BLURRED) + 0.1 * (found - image)
+    gradient = BLUR.backward(BLUR.forward(found) - BLURRED) + 0.1 * (found - image)
     np.testing.assert_allclose(gradient, 0, atol=1e-5)
 
 
 @pytest.mark.slow
 def test_deblurring_by_the_best_recipe_beats_the_minimiser_and_wiener_tuned_by_ground_truth():
     restored = restore.deblur(
-        BLURRED[0], blur_sigma=2, noise_sigma=3, reference=CAMERA, options=restore.Options(recipe="best", epochs=150)
+        BLURRED[0], blur_sigma=2, noise_sigma=3, reference=CAMERA, options=restore.Options(recipe="best", steps=150)
     )
     minimiser = psnr(solve(BLURRED, BLUR, *STRENGTHS)[0], CAMERA)
     wiener = baselines.tuned(lambda s: baselines.wiener(BLURRED[0], BLUR, s), CAMERA, baselines.wiener_strength(3))
@@ -193,7 +202,7 @@ def test_deblurring_by_the_best_recipe_without_time_is_the_minimiser():
 def test_what_a_blurred_image_leaves_unexplained_is_the_noise():
     generator = np.random.default_rng(1)
     clean = jnp.asarray(CAMERA[None])
-    observed = np.asarray(BLUR(clean)) + np.float32(0.01) * generator.standard_normal(clean.shape, np.float32)
+    observed = np.asarray(BLUR.forward(clean)) + np.float32(0.01) * generator.standard_normal(clean.shape, np.float32)
     judge = judges.Unexplained(observed, BLUR, 0.01)
     assert judge(CAMERA[None]) == pytest.approx(judge.enough, rel=0.05)
     assert judge(CAMERA[None] + 0.01 * np.sin(np.arange(CAMERA.shape[1]) / 5)) > 1.2 * judge.enough
@@ -206,10 +215,10 @@ def test_what_a_blurred_image_leaves_unexplained_is_the_noise():
 
 @pytest.mark.slow
 def test_the_mixture_of_grades_has_the_least_estimated_error_and_is_a_model_of_grades():
-    options = restore.Options(recipe="fast", epochs=150, grades=3, width=32)
+    options = restore.Options(recipe="networks", steps=150, grades=3, width=32)
     restored = restore.denoise(NOISY[0], noise_sigma=20, reference=CAMERA, options=options)
     rows = pixel_coordinates(*CAMERA.shape)
-    np.testing.assert_allclose(restored.model(2 * rows - 1)[:, 0], restored.image.ravel(), atol=1e-4)
+    np.testing.assert_allclose(restored.model(rows)[:, 0], restored.image.ravel(), atol=1e-4)
     estimated = restored.metrics["estimated_psnr"]
     assert estimated[-1] == max(estimated)
     assert estimated == pytest.approx([grade["psnr"] for grade in restored.metrics["grades"]], abs=1)

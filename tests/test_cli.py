@@ -322,8 +322,8 @@ def test_a_bad_picture_gets_one_line_and_leaves_no_file(tmp_path, attempt, name)
         ("upsample :chart -o out.png --add-noise 5 --baselines", "--baselines needs a clean picture"),
         ("denoise :chart -o out.png --recipe best --lambda 0.1", "lambda and beta must not be given"),
         (
-            "deblur :chart -o out.png --blur-sigma 2 --recipe best --method sgdl",
-            "method must be mgdl for deblurring by recipe best",
+            "upsample :chart -o out.png --recipe best",
+            "recipe must be networks or paper for upsample, which has no recipe best",
         ),
         ("denoise :chart -o out.png --add-noise 5 --seed -1", "seed must be at least 0"),
     ],
@@ -336,7 +336,8 @@ def test_a_mistake_with_a_picture_gets_one_line_and_exit_code_2(tmp_path, attemp
 
 
 def test_a_picture_is_denoised_and_measured(tmp_path):
-    options = "--add-noise 20 --width 16 --layers 1 --grades 2 --steps 50 --baselines --figure f.png --json m.json"
+    options = "--recipe networks --add-noise 20 --width 16 --layers 1 --grades 2 --steps 50"
+    options += " --baselines --figure f.png --json m.json"
     result = run("denoise", ":chart", "-o", "out.png", *options.split(), cwd=tmp_path)
     for row in ("input", "grade 1", "result", "baseline: TV (ROF)"):
         assert row in result.stdout
@@ -457,7 +458,8 @@ def test_baselines_of_deblurring_need_no_noise():
     from multigrade.commands import _restoration
 
     image = np.add.outer(np.arange(30.0), np.arange(20.0)) / 50
-    for _, found in _restoration._baselines("deblur", image, {"blur_sigma": 3.0}, 0.0):
+    case = _restoration.Case(image, image, {"blur_sigma": 3.0})
+    for found in _restoration.simple_methods("deblur", case, 0.0).values():
         assert np.abs(found - image).max() < 0.5
 
 

@@ -357,11 +357,16 @@ def test_impossible_degradations_are_refused(sigma):
 
 
 def test_psnr_and_ssim_of_known_cases():
-    image = RNG.random((2, 12, 15))
+    image = RNG.random((12, 15, 2))
     assert psnr(image, image) == float("inf")
     assert psnr(image + 0.1, image) == pytest.approx(20)
     assert ssim(image, image) == pytest.approx(1)
     assert np.isnan(ssim(image[:, :3], image[:, :3]))
+    other = RNG.random((12, 15, 2))
+    channels = [ssim(image[..., k], other[..., k]) for k in (0, 1)]
+    assert ssim(image, other) == pytest.approx(np.mean(channels))  # not of windows that reach across channels
+    white = np.full((8, 8), 255, np.uint8)
+    assert psnr(white, np.zeros((8, 8))) == pytest.approx(0)
 
 
 def test_figure_is_written_whole_or_not_at_all(tmp_path):

@@ -51,9 +51,18 @@ def normal(shape, seed=SEED):
     return jnp.asarray(np.random.default_rng(seed).normal(size=shape))
 
 
+def forward(operator):
+    """A of (..., h, w): what differences take, and operators inside the recipes."""
+    return operator if isinstance(operator, FirstDifferences) else operator.forward
+
+
+def backward(operator):
+    return operator.adjoint if isinstance(operator, FirstDifferences) else operator.backward
+
+
 def dense(operator, size):
     """The matrix, column by column."""
-    images = operator(jnp.eye(size[0] * size[1]).reshape(-1, *size))
+    images = jax.jit(forward(operator))(jnp.eye(size[0] * size[1]).reshape(-1, *size))
     return np.asarray(images).reshape(size[0] * size[1], -1).T
 
 
@@ -73,7 +82,7 @@ def test_adjoint_is_the_adjoint_and_both_are_linear(make, size):
 @pytest.mark.parametrize("size", DENSE_SIZES, ids=str)
 def test_norm_bounds_the_largest_singular_value(make, size):
     operator = make(size)
-    largest = np.linalg.norm(dense(jax.jit(operator), size), ord=2)
+    largest = np.linalg.norm(dense(operator, size), ord=2)
     assert largest <= float(operator.norm()) * (1 + 1e-12)
     if not isinstance(operator, KernelBlur | FirstDifferences):
         assert largest == pytest.approx(operator.norm(), rel=1e-12)
@@ -102,10 +111,21 @@ def test_gradient_is_the_adjoint_of_the_residual_under_every_transformation(make
 def test_leading_axes_are_treated_alike_and_records_pass_through_jit(make):
     size = (7, 10)
     operator, stack = make(size), normal((2, 3, *size))
-    apply, adjoint = jax.jit(lambda op, image: op(image)), jax.jit(lambda op, image: op.adjoint(image))
+    apply, adjoint = jax.jit(lambda op, image: forward(op)(image)), jax.jit(lambda op, image: backward(op)(image))
     together, alone = apply(operator, stack), apply(operator, stack[1, 2])
     np.testing.assert_allclose(together[1, 2], alone, atol=1e-12)
     np.testing.assert_allclose(adjoint(operator, together)[1, 2], adjoint(operator, alone), atol=1e-12)
+
+
+@pytest.mark.parametrize("name", [name for name in OPERATORS if name != "first differences"])
+def test_channels_come_last_in_a_picture_and_are_treated_alike(name):
+    operator, picture = OPERATORS[name]((7, 10)), normal((7, 10, 3))
+    observed = operator(picture)
+    for channel in range(3):
+        np.testing.assert_allclose(observed[..., channel], operator(picture[..., channel]), atol=1e-12)
+    back = operator.adjoint(observed)
+    np.testing.assert_allclose(back[..., 1], operator.adjoint(observed[..., 1]), atol=1e-12)
+    assert back.shape == picture.shape
 
 
 @every_operator

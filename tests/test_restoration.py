@@ -8,15 +8,18 @@ import numpy as np
 import pytest
 from scipy.ndimage import gaussian_filter
 
-from multigrade import MultiGrade, Network, restore, structures
+from multigrade import MultiGrade, Network, paper, restore, structures
 from multigrade.curvature import SpectrumObserver
+from multigrade.lab import catalogue
 from multigrade.pictures.files import add_blur, add_noise, load
-from multigrade.restore import recipes
 from multigrade.restore.baselines import interpolate_grid
-from multigrade.restore.judges import SecondLook
+from multigrade.restore.judges import SecondLook, estimated_psnr
 from multigrade.restore.metrics import psnr
 from multigrade.restore.operators import GaussianBlur, Identity, Mask
-from multigrade.restore.recipes import Options, estimated_psnr, num_grades, recipe_for
+from multigrade.restore.problem import Options, Problem
+from multigrade.restore.recipes import most_grades, networks, recipe_for
+from multigrade.restore.recipes import paper as paper_recipe
+from multigrade.restore.recipes.grades import paper_structure
 from multigrade.restore.restoration import (
     DIFFERENCES,
     ImageData,
@@ -29,7 +32,7 @@ from multigrade.restore.variational import huber, objective, solve
 from multigrade.training import Plan, train_grades
 
 CAMERA = load(":camera").pixels[64:192:2, 160:288:2]  # 64 x 64
-SMALL = {"width": 24, "layers": 1, "grades": 2, "epochs": 60}
+SMALL = {"width": 24, "layers": 1, "grades": 2, "steps": 60}
 
 
 def test_proximal_step_minimises_its_definition():
@@ -66,7 +69,7 @@ def test_objective_is_the_printed_one_and_its_gradient_sees_u_fixed(operator):
         return data.before + 0.5 * network(p, data.features).T.reshape(2, 5, 6)
 
     def printed(p, v):
-        fit = 0.5 * jnp.sum((data.observed - operator(image(p))) ** 2)
+        fit = 0.5 * jnp.sum((data.observed - operator.forward(image(p))) ** 2)
         return fit + 0.75 * jnp.sum((v - DIFFERENCES(image(p))) ** 2) + 0.05 * jnp.sum(jnp.abs(v))
 
     expected = soft_threshold(0.9 * DIFFERENCES(image(params)) + 0.1 * u, 0.9 * 0.05 / 1.5)
@@ -108,9 +111,9 @@ def test_a_grade_sees_earlier_grades_only_through_features_image_and_u():
     assert float(both.model.grades[1].scale) == pytest.approx(expected, rel=1e-4)  # epsilon_2
 
 
-@pytest.mark.parametrize("recipe", [pytest.param("paper", marks=pytest.mark.slow), "fast"])
+@pytest.mark.parametrize("recipe", [pytest.param("paper", marks=pytest.mark.slow), "networks"])
 def test_every_task_returns_an_image_its_model_reproduces(recipe):
-    options = Options(**{**SMALL, "epochs": 20}, recipe=recipe)
+    options = Options(**{**SMALL, "steps": 20}, recipe=recipe)
     mask = np.random.default_rng(0).uniform(size=CAMERA.shape) < 0.7
     tasks = {
         "regress": restore.regress(CAMERA, options=options),
@@ -120,10 +123,11 @@ def test_every_task_returns_an_image_its_model_reproduces(recipe):
         "upsample": restore.upsample(CAMERA[::2, ::2], options=options),
     }
     for name, result in tasks.items():
-        coordinates = pixel_coordinates(64, 64)
-        inputs = coordinates if recipe == "paper" else 2 * coordinates - 1
         np.testing.assert_allclose(
-            np.asarray(result.model(inputs))[:, 0].reshape(64, 64), result.image, atol=1e-3, err_msg=name
+            np.asarray(result.model(pixel_coordinates(64, 64)))[:, 0].reshape(64, 64),
+            result.image,
+            atol=1e-3,
+            err_msg=name,
         )
         assert len(result.stages) == 2
 
@@ -131,7 +135,9 @@ def test_every_task_returns_an_image_its_model_reproduces(recipe):
 @pytest.mark.slow
 def test_colour_is_restored_channel_by_channel_in_one_network():
     image = load(":astronaut").pixels[:96:3, :96:3]
-    result = restore.denoise(add_noise(image, 15, seed=0), noise_sigma=15, reference=image, options=Options(**SMALL))
+    result = restore.denoise(
+        add_noise(image, 15, seed=0), noise_sigma=15, reference=image, options=Options(**SMALL, recipe="networks")
+    )
     assert result.image.shape == image.shape
     assert isinstance(result.model, MultiGrade)
     assert result.metrics["result"]["psnr"] > result.metrics["grades"][0]["psnr"] - 1
@@ -164,10 +170,12 @@ def test_spectrum_of_a_restoration_run_equals_the_dense_hessian_with_u_fixed():
 
 
 def test_denoising_beats_the_input_and_its_first_grade():
-    """The fast recipe on a smooth 64 x 64 picture; the noise level is estimated."""
+    """Recipe networks on a smooth 64 x 64 picture; the noise level is estimated."""
     clean = add_blur(CAMERA, 1.0)
     noisy = add_noise(clean, 25, seed=0)
-    result = restore.denoise(noisy, reference=clean, options=Options(width=48, layers=2, grades=3, epochs=300))
+    result = restore.denoise(
+        noisy, reference=clean, options=Options(recipe="networks", width=48, layers=2, grades=3, steps=300)
+    )
     values = [grade["psnr"] for grade in result.metrics["grades"]]
     assert min(values[1:]) > values[0] + 2
     assert values[-1] > result.metrics["input"]["psnr"] + 2
@@ -176,7 +184,7 @@ def test_denoising_beats_the_input_and_its_first_grade():
 
 
 def test_regression_of_a_crop_by_the_paper_recipe_improves_with_grades():
-    result = restore.regress(CAMERA, options=Options(recipe="paper", width=64, epochs=300, grades=3))
+    result = restore.regress(CAMERA, options=Options(recipe="paper", width=64, steps=300, grades=3))
     train = [record.train_loss[-1] for record in result.records]
     assert train == sorted(train, reverse=True)
     assert result.metrics["result"]["psnr"] > result.metrics["grades"][0]["psnr"]
@@ -185,7 +193,7 @@ def test_regression_of_a_crop_by_the_paper_recipe_improves_with_grades():
 def test_unknown_pixels_change_nothing():
     known = np.ones(CAMERA.shape, bool)
     known[20:30, 5:40] = False
-    options = Options(**{**SMALL, "epochs": 5})
+    options = Options(**{**SMALL, "steps": 5}, recipe="networks")
     first, second = (
         restore.inpaint(np.where(known, CAMERA, value), known, options=options) for value in (CAMERA, 0.37)
     )
@@ -197,7 +205,7 @@ def test_unknown_pixels_change_nothing():
 def test_noise_beside_a_white_area_is_removed():
     noisy = add_noise(CAMERA, 20, seed=0)
     noisy[:, 24:] = 1
-    result = restore.denoise(noisy, options=Options(**{**SMALL, "epochs": 5}))
+    result = restore.denoise(noisy, options=Options(**{**SMALL, "steps": 5}, recipe="networks"))
     assert result.metrics["noise_sigma"] == pytest.approx(20, rel=0.25)
     assert "estimated_psnr" in result.metrics
 
@@ -217,7 +225,7 @@ def test_the_estimates_standard_error_is_that_of_many_draws():
 
 
 def test_a_result_that_is_worse_than_its_input_says_so():
-    options = Options(**{**SMALL, "epochs": 100})
+    options = Options(**{**SMALL, "steps": 100}, recipe="networks")
     poor, good = (
         restore.denoise(add_noise(CAMERA, sigma, seed=0), noise_sigma=sigma, reference=CAMERA, options=options).metrics
         for sigma in (2, 80)
@@ -231,7 +239,7 @@ def test_a_result_that_is_worse_than_its_input_says_so():
 
 def test_the_input_of_inpainting_is_what_was_seen():
     known = np.arange(CAMERA.size).reshape(CAMERA.shape) % 7 > 0
-    options = Options(**{**SMALL, "epochs": 5})
+    options = Options(**{**SMALL, "steps": 5}, recipe="networks")
     metrics = restore.inpaint(CAMERA, known, noise_sigma=0, reference=CAMERA, options=options).metrics
     assert metrics["input"]["psnr"] == pytest.approx(psnr(np.where(known, CAMERA, 0), CAMERA))
 
@@ -239,15 +247,15 @@ def test_the_input_of_inpainting_is_what_was_seen():
 @pytest.mark.slow
 @pytest.mark.parametrize("image", [np.zeros((20, 24)), np.kron([[0.2, 0.7], [0.9, 0.4]], np.ones((16, 16)))])
 def test_the_best_recipe_leaves_a_picture_without_noise_as_it_is(image):
-    result = restore.denoise(image, options=Options(recipe="best", width=8, epochs=3))
+    result = restore.denoise(image, options=Options(recipe="best", width=8, steps=3))
     assert (result.metrics["recipe"], result.metrics["noise_sigma"]) == ("best", 0)
     np.testing.assert_allclose(result.image, image, atol=2e-3)
 
 
-@pytest.mark.parametrize("recipe", ["fast", pytest.param("paper", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("recipe", ["networks", pytest.param("paper", marks=pytest.mark.slow)])
 def test_a_time_limit_too_short_for_the_grades_gives_the_minimiser(recipe):
     noisy = add_noise(CAMERA, 20, seed=0)
-    options = Options(**{**SMALL, "epochs": 10**6}, recipe=recipe, time_limit=1e-3)
+    options = Options(**{**SMALL, "steps": 10**6}, recipe=recipe, time_limit=1e-3)
     result = restore.denoise(noisy, noise_sigma=20, reference=CAMERA, options=options)
     metrics = result.metrics
     minimiser = solve(np.float32(noisy)[None], Identity(), metrics["lambda"], metrics["beta"])
@@ -258,11 +266,13 @@ def test_a_time_limit_too_short_for_the_grades_gives_the_minimiser(recipe):
 
 
 def test_grades_that_diverge_at_once_give_the_minimiser():
-    options = Options(recipe="paper", width=4, layers=1, grades=1, epochs=20, learning_rate=1e30)
+    options = Options(recipe="paper", width=4, layers=1, grades=1, steps=20, learning_rate=1e30)
     result = restore.denoise(add_noise(CAMERA, 20, seed=0), noise_sigma=20, reference=CAMERA, options=options)
     assert result.metrics["outcomes"][-1] == "diverged"
     assert result.metrics["is_minimiser"]
-    assert result.metrics["result"]["psnr"] > result.metrics["input"]["psnr"]
+    assert "result" not in result.metrics  # of the grades, which have none
+    assert "grades" not in result.metrics
+    assert result.metrics["fallback"]["psnr"] > result.metrics["input"]["psnr"]
 
 
 def test_the_scale_of_a_grade_is_that_of_the_known_pixels():
@@ -295,38 +305,50 @@ def _denoise(reference, options):
     ],
 )
 def test_a_checkpoint_is_of_its_operator(tmp_path, call, first, then):
-    options = Options(recipe="paper", width=4, layers=1, grades=1, epochs=1, checkpoint=tmp_path / "c")
+    options = Options(recipe="paper", width=4, layers=1, grades=1, steps=1, checkpoint=tmp_path / "c")
     call(first, options)
     with pytest.raises(ValueError, match="belongs to other settings"):
         call(then, options)
 
 
 def test_one_deep_network_sees_as_much_as_the_grades(monkeypatch):
-    """Steps times pixels times hidden layers: the same budget for both methods of the fast recipe."""
+    """Steps times pixels times hidden layers: the same budget for both methods of recipe networks."""
     budgets = []
 
     class Seen(Exception):
         pass
 
-    def train(structure, task, steps, *_, **__):
+    def train(structure, task, plan, *_, **__):
         hidden = [len(network.widths) - 2 for network in structure]
-        budgets.append(steps * sum(size * count for size, count in zip(task.batch_sizes, hidden, strict=True)))
+        budgets.append(plan.steps * sum(size * count for size, count in zip(task.batch_sizes, hidden, strict=True)))
         raise Seen
 
-    monkeypatch.setattr(recipes, "_train", train)
+    monkeypatch.setattr(networks, "train", train)
     for method in ("mgdl", "sgdl"):
         for task in (restore.denoise, restore.regress):
             image = np.tile(CAMERA, (1 if task is restore.denoise else 4, 1))
             with pytest.raises(Seen):
-                task(image, options=Options(method=method))
+                task(image, options=Options(recipe="networks", method=method))
     assert budgets[:2] == budgets[2:]
 
 
-def test_a_small_picture_gets_the_fast_recipe_and_a_view_of_its_grades():
-    best = Options(recipe="best")
-    assert (recipe_for("deblur", (64, 40), best), num_grades("deblur", (64, 40), best)) == ("fast", 4)
-    assert (recipe_for("deblur", (64, 64), best), num_grades("deblur", (64, 64), best)) == ("best", 1)
-    assert (recipe_for("inpaint", (64, 64), best), num_grades("inpaint", (64, 64), best)) == ("fast", 4)
+@pytest.mark.parametrize(
+    ("task", "size", "options", "expected", "grades"),
+    [
+        ("denoise", (8, 8), Options(), "best", 2),
+        ("denoise", (8, 8), Options(method="sgdl"), "best", 1),
+        ("denoise", (8, 8), Options(weight=0.1), "networks", 4),  # best has its own strengths
+        ("denoise", (8, 8), Options(recipe="fast"), "networks", 4),  # the old name
+        ("deblur", (64, 64), Options(), "best", 1),
+        ("deblur", (64, 40), Options(), "networks", 4),  # too small for copies
+        ("inpaint", (64, 64), Options(), "networks", 4),
+        ("invert", (64, 64), Options(), "networks", 4),
+        ("regress", (64, 64), Options(), "best", 6),
+    ],
+)
+def test_the_default_recipe_is_the_best_that_can(task, size, options, expected, grades):
+    assert recipe_for(task, size, options)[0] == expected
+    assert most_grades(task, size, options) == grades
 
 
 class Watcher:
@@ -342,16 +364,16 @@ class Watcher:
 @pytest.mark.slow
 def test_both_fits_of_regression_by_the_best_recipe_follow_the_options():
     watcher = Watcher()
-    options = Options(recipe="best", **{**SMALL, "epochs": 12}, observers=[watcher])
+    options = Options(recipe="best", **{**SMALL, "steps": 12}, observers=[watcher])
     result = restore.regress(CAMERA, options=options)
     assert [record.num_steps for record in result.records] == [12] * len(result.records)
     assert {grade.network.widths[1:-1] for grade in result.model.grades} == {(24,)}
-    assert max(watcher.grades) + 1 == num_grades("regress", CAMERA.shape, options) == 4
+    assert max(watcher.grades) + 1 == most_grades("regress", CAMERA.shape, options) == 4
     assert "input" not in result.metrics  # the picture is its own reference
 
 
 def test_the_second_fit_has_the_time_that_the_first_leaves():
-    options = Options(recipe="best", **{**SMALL, "epochs": 10**6}, time_limit=1e-3)
+    options = Options(recipe="best", **{**SMALL, "steps": 10**6}, time_limit=1e-3)
     result = restore.regress(CAMERA, options=options)
     assert len(result.records) == 1
     bilinear = interpolate_grid(CAMERA[::2, ::2], CAMERA.shape)
@@ -359,12 +381,34 @@ def test_the_second_fit_has_the_time_that_the_first_leaves():
 
 
 @pytest.mark.slow
-def test_regression_of_two_rows_by_the_best_recipe_is_the_fast_one():
-    images = [
-        restore.regress(CAMERA[:2], options=Options(recipe=recipe, **{**SMALL, "epochs": 5})).image
-        for recipe in ("best", "fast")
-    ]
-    np.testing.assert_array_equal(*images)
+def test_regression_of_two_rows_is_by_recipe_networks_which_it_names():
+    result = restore.regress(CAMERA[:2], options=Options(**{**SMALL, "steps": 5}))
+    assert result.metrics["recipe"] == "networks"
+
+
+def test_what_the_paper_does_is_what_reproduce_does():
+    """The settings of the recorded winners, and of the catalogue's cells beyond them."""
+    given = Options(recipe="paper", width=4, layers=1, grades=1, steps=1)
+    for job in catalogue.expand(["table2", "table3"], recipe="paper", images=None):
+        settings = job.settings
+        if job.kind != "restoration" or settings["image"] != "butterfly":
+            continue
+        problem = Problem(settings["task"], CAMERA[None], Identity(), (1, 64, 64), settings["noise"])
+        found = paper_recipe.recorded_strengths(problem, settings["method"])
+        assert (found.weight, found.beta) == (settings["weight"], settings["beta"])
+        assert (paper.RESTORATION.steps, paper.RESTORATION.learning_rate) == (
+            settings["epochs"],
+            settings["learning_rate"],
+        )
+    metrics = restore.denoise(CAMERA, noise_sigma=10, options=given).metrics
+    assert (metrics["lambda"], metrics["beta"]) == (0.01, 1.0)  # facts: MGDL, noise 10
+    assert "tuned by the clean picture" in metrics["strengths_from"]
+
+
+def test_the_papers_structures_are_those_of_their_names():
+    for name in ("MGDL-2", "SGDL-2", "MGDL-3", "SGDL-3"):
+        found = paper_structure(name, Options(method=name[:4].lower()), 1)
+        assert [network.widths for network in found] == [network.widths for network in structures.PAPER[name]]
 
 
 @pytest.mark.parametrize(
@@ -378,20 +422,23 @@ def test_regression_of_two_rows_by_the_best_recipe_is_the_fast_one():
         (lambda: restore.inpaint(CAMERA, np.zeros_like(CAMERA)), "it marks none"),
         (lambda: restore.upsample(CAMERA, factor=1), "factor must be"),
         (lambda: Options(method="x"), "method must be one of mgdl, sgdl"),
-        (lambda: Options(recipe="x"), "recipe must be one of paper, fast"),
-        (lambda: Options(epochs=0), "epochs must be at least 1"),
+        (lambda: Options(recipe="x"), "recipe must be one of best, networks, paper"),
+        (lambda: Options(steps=0), "steps must be at least 1"),
         (lambda: Options(seed=-1), "seed must be at least 0"),
         (lambda: Options(seed=10**20), "seed must be below 2**32"),
         (lambda: restore.regress(CAMERA, options=Options(beta=1.0)), "must not be given for regression"),
-        (lambda: restore.deblur(CAMERA, blur_sigma=1, options=Options(recipe="best", method="sgdl")), "must be mgdl"),
+        (lambda: restore.inpaint(CAMERA, CAMERA, options=Options(recipe="best")), "which has no recipe best"),
+        (lambda: restore.deblur(CAMERA[:40], blur_sigma=1, options=Options(recipe="best")), "at least 64 pixels"),
         (lambda: restore.denoise(CAMERA, options=Options(recipe="best", beta=1.0)), "must not be given"),
-        (lambda: restore.inpaint(CAMERA, np.arange(64) % 2 > np.zeros((64, 1))), "--noise-sigma) must be given"),
+        (lambda: restore.inpaint(CAMERA, np.arange(64) % 2 > np.zeros((64, 1))), "noise_sigma must be given"),
         (lambda: Options(learning_rate=-1), "learning_rate must be a positive number"),
         (lambda: Options(weight=-1), "lambda must be at least 0"),
         (lambda: restore.denoise(CAMERA, options=Options(method="sgdl", grades=2)), "must be 1 with method sgdl"),
-        (lambda: restore.denoise(CAMERA, reference=CAMERA[1:], options=Options(**SMALL)), "got 63 x 64 pixels in grey"),
-        (lambda: restore.denoise(np.uint8(255 * CAMERA)), "must be floating point, 0 black and 1 white; got uint8"),
-        (lambda: restore.upsample(np.zeros(5)), "must be (h, w) or (h, w, 3)"),
+        (lambda: restore.denoise(CAMERA, reference=CAMERA[1:]), "got 63 x 64 pixels in grey"),
+        (lambda: restore.denoise(np.int64(255 * CAMERA)), "must be floating point from 0 to 1, uint8 or uint16"),
+        (lambda: restore.denoise(255 * CAMERA), "must be on the scale 0 to 1; got"),
+        (lambda: restore.upsample(np.zeros(5)), "must be (h, w) or (h, w, channels)"),
+        (lambda: restore.denoise(np.zeros((3, 40, 40))), "must be (h, w) or (h, w, channels), 1 to 4 channels"),
     ],
 )  # fmt: skip
 def test_a_wrong_argument_is_named(call, message):

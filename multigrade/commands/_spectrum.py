@@ -9,8 +9,9 @@ import numpy as np
 
 from ..curvature import SpectrumObserver, edge_of_stability
 from ..networks import MultiScaleNetwork, Network
+from ..paper import SYNTHETIC_RATES
 from ..structures import graded
-from ..synthetic import PAPER_RATES, setting
+from ..synthetic import setting
 from ..tables import read_table, split_target
 from ..training import Plan, RunRecord, fit_grades
 from ..training.observers import Observer
@@ -60,7 +61,7 @@ def run_spectrum(
     rules = () if edge is None else (edge_of_stability(edge),)
     spectrum = SpectrumObserver(every=every, num=num, rules=rules)
     problem = load_problem(source, target=target, stride=stride)
-    rate = PAPER_RATES.get((source, method.upper()), OTHER_RATE) if learning_rate is None else learning_rate
+    rate = SYNTHETIC_RATES.get((source, method.upper()), OTHER_RATE) if learning_rate is None else learning_rate
     fit = fit_grades(
         structure_for(problem, method), problem.inputs, problem.targets,
         Plan(steps, "gd", rate, record_every=math.gcd(every, 100), observers=(spectrum, *observers), seed=seed),

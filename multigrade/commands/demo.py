@@ -29,15 +29,16 @@ def demo(
     if not 0 <= seed < 2**32:
         raise ValueError(f"--seed must be from 0 to 2**32 - 1; got {seed}")
     from .. import structures
+    from ..paper import SYNTHETIC_RATES
     from ..progress import ProgressObserver
-    from ..synthetic import PAPER_RATES, setting
+    from ..synthetic import setting
     from ..training import Plan, fit_grades
 
     data = setting(1)
     fits = {}
     for method in ("SGDL", "MGDL"):
         name = f"{method}-1"
-        structure, rate = structures.PAPER[name], PAPER_RATES["1", method]
+        structure, rate = structures.PAPER[name], SYNTHETIC_RATES["1", method]
         with ProgressObserver(len(structure), name) as progress:
             fits[name] = fit_grades(
                 structure, data.x_train, data.y_train,
@@ -64,12 +65,12 @@ def _function_jobs(fits, data, common: dict) -> list:
 
     from ..lab.experiments.descent import GRID, ends
     from ..lab.job import Job, Result
-    from ..synthetic import PAPER_RATES
+    from ..paper import SYNTHETIC_RATES
 
     jobs, every = [], len(data.x_test) // GRID
     for name, fit in fits.items():
         method = name.partition("-")[0]
-        settings = {"setting": 1, "method": method, "structure": name, "learning_rate": PAPER_RATES["1", method]}
+        settings = {"setting": 1, "method": method, "structure": name, "learning_rate": SYNTHETIC_RATES["1", method]}
         settings |= common
         stages = [np.asarray(stage) for stage in fit.model.staged(data.x_test)]
         metrics = {**ends(fit.records), "test_loss": 0.5 * float(np.mean((stages[-1] - data.y_test) ** 2))}
@@ -105,7 +106,9 @@ def _denoise(path: Path, common: dict, quiet: bool):
     clean = pictures.load(":camera").pixels[:384:3, 96:480:3]
     noisy, seed = pictures.add_noise(clean, 20, seed=common["seed"]), common["seed"]
     with ProgressObserver(4, "denoise") as progress:
-        options = restore.Options(width=64, epochs=1000, seed=seed, observers=() if quiet else (progress,))
+        options = restore.Options(
+            recipe="networks", width=64, steps=1000, seed=seed, observers=() if quiet else (progress,)
+        )
         restored = restore.denoise(noisy, reference=clean, options=options)
     panels = [Panel("noisy", noisy), *(Panel(f"grade {i}", stage) for i, stage in enumerate(restored.stages, 1))]
     comparison_figure(panels, path, reference=clean)

@@ -1,132 +1,192 @@
-"""``multigrade regress | denoise | deblur | inpaint | upsample``: a picture in, a better picture out."""
+"""``multigrade regress | denoise | deblur | inpaint | upsample``: a picture in, a better picture out.
 
+The options of a command are the fields of a record, so that each is written once; ``commands`` makes of every record a
+function that Typer understands, and gives it the record to run.
+"""
+
+import dataclasses
+import inspect
 import json
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, ClassVar, get_type_hints
 
 import typer
 
-Input = Annotated[str, typer.Argument(help="PNG, JPEG or TIFF file, or a free picture such as :camera.")]
-Output = Annotated[Path, typer.Option("-o", "--output", help="Where to write the result.")]
-Method = Annotated[str, typer.Option(help="mgdl or sgdl.", autocompletion=lambda: ["mgdl", "sgdl"])]
-Recipe = Annotated[str, typer.Option(help="fast, best (the best picture) or paper (faithful; hours if large).")]
-Grades = Annotated[int | None, typer.Option(help="Number of grades (mgdl).")]
-Layers = Annotated[int | None, typer.Option(help="Hidden layers per grade (mgdl), or in all (sgdl).")]
-Width = Annotated[int | None, typer.Option(help="Neurons per hidden layer.")]
-Epochs = Annotated[int | None, typer.Option("--steps", help="Steps per grade.")]
-Rate = Annotated[float | None, typer.Option(help="Learning rate (peak, with the fast recipe).")]
-Weight = Annotated[
-    float | None, typer.Option("--lambda", help="Weight of total variation; from the noise level if not given.")
-]
-Beta = Annotated[float | None, typer.Option(help="Weight of the coupling of u and the differences.")]
-Seed = Annotated[int, typer.Option(help="Random seed.")]
-NoiseSigma = Annotated[float | None, typer.Option(help="Noise level on the 0..255 scale; estimated if not given.")]
-Reference = Annotated[str | None, typer.Option(help="The clean picture: prints PSNR and SSIM.")]
-Json = Annotated[Path | None, typer.Option("--json", help="Write the metrics to this file.")]
-Figure = Annotated[Path | None, typer.Option(help="Draw input, grades, result and error to this file.")]
-TimeLimit = Annotated[float | None, typer.Option(help="Seconds of training after which to stop with what there is.")]
-AddNoise = Annotated[float | None, typer.Option(help="Try out: add noise of this level to a clean picture first.")]
-Baselines = Annotated[bool, typer.Option("--baselines", help="Measure simple methods beside the result.")]
-TensorBoard = Annotated[Path | None, typer.Option(help="Write TensorBoard files to this folder while it goes.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
+OLD_RECIPES = {"fast": "networks"}
 
 
-def regress(
-    picture: Input, output: Output, method: Method = "mgdl", recipe: Recipe = "fast", grades: Grades = None,
-    layers: Layers = None, width: Width = None, epochs: Epochs = None, learning_rate: Rate = None, seed: Seed = 0,
-    json_file: Json = None, figure: Figure = None, time_limit: TimeLimit = None, baselines: Baselines = False,
-    tensorboard: TensorBoard = None, quiet: Quiet = False,
-) -> None:  # fmt: skip
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ImageCommand:
+    """What all image commands take."""
+
+    picture: Annotated[str, typer.Argument(help="PNG, JPEG or TIFF file, or a free picture such as :camera.")]
+    output: Annotated[Path, typer.Option("-o", "--output", help="Where to write the result.")]
+    method: Annotated[str, typer.Option(help="mgdl or sgdl.", autocompletion=lambda: ["mgdl", "sgdl"])] = "mgdl"
+    recipe: Annotated[
+        str | None,
+        typer.Option(
+            help="best (the best picture for the time; the default where the task has it), networks (the paper's"
+            " networks trained our way) or paper (faithful; hours if large)."
+        ),
+    ] = None
+    grades: Annotated[int | None, typer.Option(help="Number of grades (mgdl).")] = None
+    layers: Annotated[int | None, typer.Option(help="Hidden layers per grade (mgdl), or in all (sgdl).")] = None
+    width: Annotated[int | None, typer.Option(help="Neurons per hidden layer.")] = None
+    steps: Annotated[int | None, typer.Option(help="Steps per grade.")] = None
+    learning_rate: Annotated[float | None, typer.Option(help="Learning rate (its peak, but by recipe paper).")] = None
+    seed: Annotated[int, typer.Option(help="Random seed.")] = 0
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write the metrics to this file.")] = None
+    figure: Annotated[Path | None, typer.Option(help="Draw input, grades, result and error to this file.")] = None
+    time_limit: Annotated[
+        float | None, typer.Option(help="Seconds of training after which to stop with what there is.")
+    ] = None
+    baselines: Annotated[bool, typer.Option("--baselines", help="Measure simple methods beside the result.")] = False
+    tensorboard: Annotated[Path | None, typer.Option(help="Write TensorBoard files to this folder while it goes.")] = (
+        None
+    )
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False
+
+    task: ClassVar[str]
+
+    @property
+    def checkpoint(self) -> Path:
+        """An interrupted run continues from it."""
+        return self.output.parent / f"{self.output.name}.checkpoint"
+
+    @property
+    def read_files(self) -> dict[str, str | None]:
+        return {"the input": self.picture}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RestoreCommand(ImageCommand):
+    """What the commands take besides whose observation has noise."""
+
+    noise_sigma: Annotated[
+        float | None, typer.Option(help="Noise level on the 0..255 scale; estimated if not given.")
+    ] = None
+    weight: Annotated[
+        float | None, typer.Option("--lambda", help="Weight of total variation; from the noise level if not given.")
+    ] = None
+    beta: Annotated[float | None, typer.Option(help="Weight of the coupling of u and the differences.")] = None
+    reference: Annotated[str | None, typer.Option(help="The clean picture: prints PSNR and SSIM.")] = None
+    add_noise: Annotated[
+        float | None, typer.Option(help="Try out: add noise of this level to a clean picture first.")
+    ] = None
+
+    @property
+    def read_files(self) -> dict[str, str | None]:
+        return {**super().read_files, "--reference": self.reference}
+
+
+class Regress(ImageCommand):
     """Learn a picture as a function from every second pixel each way: multigrade regress :camera -o out.png"""
-    _run("regress", locals())
+
+    task = "regress"
 
 
-def denoise(
-    picture: Input, output: Output, noise_sigma: NoiseSigma = None, method: Method = "mgdl", recipe: Recipe = "fast",
-    grades: Grades = None, layers: Layers = None, width: Width = None, epochs: Epochs = None,
-    learning_rate: Rate = None, weight: Weight = None, beta: Beta = None, seed: Seed = 0, reference: Reference = None,
-    json_file: Json = None, figure: Figure = None, time_limit: TimeLimit = None, add_noise: AddNoise = None,
-    baselines: Baselines = False, tensorboard: TensorBoard = None, quiet: Quiet = False,
-) -> None:  # fmt: skip
+class Denoise(RestoreCommand):
     """Remove noise: multigrade denoise photo.png -o clean.png
 
     To try it out: multigrade denoise :camera --add-noise 20 -o out.png
     """
-    _run("denoise", locals())
+
+    task = "denoise"
 
 
-def deblur(
-    picture: Input, output: Output,
-    blur_sigma: Annotated[float | None, typer.Option(help="Width of the Gaussian blur, in pixels.")] = None,
-    add_blur: Annotated[float | None, typer.Option(help="Try out: blur a clean picture first.")] = None,
-    noise_sigma: NoiseSigma = None, method: Method = "mgdl", recipe: Recipe = "fast", grades: Grades = None,
-    layers: Layers = None, width: Width = None, epochs: Epochs = None, learning_rate: Rate = None,
-    weight: Weight = None, beta: Beta = None, seed: Seed = 0, reference: Reference = None, json_file: Json = None,
-    figure: Figure = None, time_limit: TimeLimit = None, add_noise: AddNoise = None, baselines: Baselines = False,
-    tensorboard: TensorBoard = None, quiet: Quiet = False,
-) -> None:  # fmt: skip
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Deblur(RestoreCommand):
     """Undo a Gaussian blur: multigrade deblur photo.png --blur-sigma 3 -o sharp.png"""
-    _run("deblur", locals())
+
+    blur_sigma: Annotated[float | None, typer.Option(help="Width of the Gaussian blur, in pixels.")] = None
+    add_blur: Annotated[float | None, typer.Option(help="Try out: blur a clean picture first.")] = None
+    task = "deblur"
 
 
-def inpaint(
-    picture: Input, output: Output,
-    mask: Annotated[str, typer.Option(help="Picture of the same size: dark where the pixel is unknown.")],
-    noise_sigma: NoiseSigma = None, method: Method = "mgdl", recipe: Recipe = "fast", grades: Grades = None,
-    layers: Layers = None, width: Width = None, epochs: Epochs = None, learning_rate: Rate = None,
-    weight: Weight = None, beta: Beta = None, seed: Seed = 0, reference: Reference = None, json_file: Json = None,
-    figure: Figure = None, time_limit: TimeLimit = None, add_noise: AddNoise = None, baselines: Baselines = False,
-    tensorboard: TensorBoard = None, quiet: Quiet = False,
-) -> None:  # fmt: skip
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Inpaint(RestoreCommand):
     """Fill in pixels: multigrade inpaint photo.png --mask known.png -o whole.png"""
-    _run("inpaint", locals())
+
+    mask: Annotated[str, typer.Option(help="Picture of the same size: dark where the pixel is unknown.")]
+    task = "inpaint"
+
+    @property
+    def read_files(self) -> dict[str, str | None]:
+        return {**super().read_files, "--mask": self.mask}
 
 
-def upsample(
-    picture: Input, output: Output,
-    factor: Annotated[int, typer.Option(help="How many times as large, per side.")] = 2,
-    noise_sigma: NoiseSigma = None, method: Method = "mgdl", recipe: Recipe = "fast", grades: Grades = None,
-    layers: Layers = None, width: Width = None, epochs: Epochs = None, learning_rate: Rate = None,
-    weight: Weight = None, beta: Beta = None, seed: Seed = 0, reference: Reference = None, json_file: Json = None,
-    figure: Figure = None, time_limit: TimeLimit = None, add_noise: AddNoise = None, baselines: Baselines = False,
-    tensorboard: TensorBoard = None, quiet: Quiet = False,
-) -> None:  # fmt: skip
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Upsample(RestoreCommand):
     """Enlarge: multigrade upsample small.png --factor 2 -o large.png"""
-    _run("upsample", locals())
+
+    factor: Annotated[int, typer.Option(help="How many times as large, per side.")] = 2
+    task = "upsample"
 
 
-def _run(task: str, given: dict) -> None:
+def commands() -> list[Callable[..., None]]:
+    """The function of each command, with the fields of its record as parameters."""
+    return [_command(record) for record in (Regress, Denoise, Deblur, Inpaint, Upsample)]
+
+
+def _command(record: type[ImageCommand]) -> Callable[..., None]:
+    def command(**given) -> None:
+        _run(record(**given))
+
+    hints = get_type_hints(record, include_extras=True)
+    fields = sorted(dataclasses.fields(record), key=lambda field: field.default is not dataclasses.MISSING)
+    empty = inspect.Parameter.empty
+    parameters = [
+        inspect.Parameter(
+            field.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=empty if field.default is dataclasses.MISSING else field.default,
+            annotation=hints[field.name],
+        )
+        for field in fields
+    ]
+    command.__name__, command.__doc__ = record.task, record.__doc__
+    command.__annotations__ = {field.name: hints[field.name] for field in fields}
+    command.__signature__ = inspect.Signature(parameters)  # pyright: ignore[reportFunctionMemberAccess]
+    return command
+
+
+def _run(given: ImageCommand) -> None:
     """Check everything, then load, degrade, restore, write and print."""
     from .. import pictures
 
-    checkpoint = given["output"].parent / f"{given['output'].name}.checkpoint"  # an interrupted run continues from it
-    _check_files(given, checkpoint)
-    picture = pictures.load(given["picture"])
-    output = pictures.check_output(given["output"], picture)
+    if given.recipe in OLD_RECIPES:
+        new = OLD_RECIPES[given.recipe]
+        typer.echo(
+            f"multigrade: recipe {given.recipe} is now called {new}; the old name goes with version 0.2", err=True
+        )
+        given = dataclasses.replace(given, recipe=new)
+    _check_files(given)
+    picture = pictures.load(given.picture)
+    output = pictures.check_output(given.output, picture)
     from . import _restoration  # JAX from here on
 
-    result = _restoration.run(task, picture, given, checkpoint)
+    result = _restoration.run(given, picture)
     pictures.save(output, result.picture)
-    if given["figure"] is not None:
-        result.draw(given["figure"])
-    if given["json_file"] is not None:
+    if given.figure is not None:
+        result.draw(given.figure)
+    if given.json_file is not None:
         from ..files import atomic_path, finite
 
-        with atomic_path(given["json_file"]) as temporary:
+        with atomic_path(given.json_file) as temporary:
             temporary.write_text(json.dumps(finite(result.metrics), indent=1, allow_nan=False) + "\n")
-    checkpoint.unlink(missing_ok=True)
-    if not given["quiet"]:
+    given.checkpoint.unlink(missing_ok=True)
+    if not given.quiet:
         result.print(output)
 
 
-def _check_files(given: dict, checkpoint: Path) -> None:
+def _check_files(given: ImageCommand) -> None:
     """No file is written that is read, or written twice; figure and metrics have a place to go."""
     from ..files import check_place, is_same_file
 
-    read = {"the input": given["picture"], "--reference": given.get("reference"), "--mask": given.get("mask")}
-    taken = {name: Path(file) for name, file in read.items() if file is not None and not file.startswith(":")}
-    beside = {"--figure": given["figure"], "--json": given["json_file"]}
-    for name, path in {"--output": given["output"], "its checkpoint": checkpoint, **beside}.items():
+    taken = {name: Path(file) for name, file in given.read_files.items() if file is not None and file[:1] != ":"}
+    beside = {"--figure": given.figure, "--json": given.json_file}
+    for name, path in {"--output": given.output, "its checkpoint": given.checkpoint, **beside}.items():
         if path is None:
             continue
         for other, file in taken.items():

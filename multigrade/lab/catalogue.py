@@ -12,7 +12,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..synthetic import PAPER_RATES
+from .. import paper
+from ..paper import (
+    BLUR_LEVELS,
+    METHODS,
+    NOISE_LEVELS,
+    REGRESSION_IMAGES,
+    RESTORATION_IMAGES,
+    SNAPSHOT_IMAGE,
+    SWEEP_IMAGES,
+)
 from . import recipes
 from .images import Pictures
 from .job import LABELLED, Job
@@ -37,38 +46,13 @@ class Item:
     parts: tuple[Part, ...]
 
 
-METHODS = ("SGDL", "MGDL")
 VARIANTS = (*METHODS, "no freezing", "deep grades", "no residual", "residual only")  # experiments.steadiness
-REGRESSION_IMAGES = ("cameraman", "barbara", "butterfly", "pirate", "chest", "walnut")
-RESTORATION_IMAGES = ("butterfly", "pirate", "chest")
-NOISE_LEVELS = (10, 20, 30, 40, 50, 60)
-BLUR_LEVELS = (3, 5, 7)
-BLUR_NOISE = 3  # Section 4
-SWEEP_IMAGES = ("resolution_chart", "cameraman", "barbara", "pirate")
-# Rates of the paper's figures on images (captions of Figures 3, 18-20).
-IMAGE_RATES = {
-    ("resolution_chart", "SGDL"): 0.02, ("resolution_chart", "MGDL"): 0.2,
-    ("cameraman", "SGDL"): 0.1, ("cameraman", "MGDL"): 0.2,
-    ("barbara", "SGDL"): 0.08, ("barbara", "MGDL"): 0.2,
-    ("butterfly", "SGDL"): 0.05, ("butterfly", "MGDL"): 0.05,
-}  # fmt: skip
-# Rate, beta, lambda and epochs between spectra, recorded for Butterfly at noise 10; elsewhere the same is our choice.
-DENOISING_SPECTRUM = {"SGDL": (1e-5, 1e-2, 0.7, 2000), "MGDL": (5e-5, 1e-3, 1e-4, 5000)}
-# (beta, lambda) of the recorded winners: Butterfly at noise 10 and blur 3. The paper chose them for each cell by ground
-# truth from beta 1e-3 ... 10 and lambda 1e-5 ... 1e-1 and does not give the others. Our choice for those: the same
-# beta, and lambda in proportion to the noise level; in deblurring, where the noise is always 3, the same lambda.
-# The fast and best recipes choose theirs from the observation.
-STRENGTHS = {
-    ("denoise", "SGDL"): (0.1, 1e-4), ("denoise", "MGDL"): (1.0, 1e-2),
-    ("deblur", "SGDL"): (0.1, 0.1), ("deblur", "MGDL"): (1e-2, 0.1),
-}  # fmt: skip
-SNAPSHOT_IMAGE = "cameraman"  # Figure 5 shows its predictions near the end
 
 
 def _regression(images: Sequence[str]):
     def cells(config) -> Iterator[Cell]:
         for image in images:
-            size = 3 if image == "walnut" else 2  # (SGDL-3), (MGDL-3) for Walnut, Section 4
+            size = paper.REGRESSION_STRUCTURE[image]
             for method in METHODS:
                 snapshots = image == SNAPSHOT_IMAGE
                 yield {
@@ -83,16 +67,16 @@ def _restoration(task: str, levels: Sequence[int]):
     def cells(config) -> Iterator[Cell]:
         for image in RESTORATION_IMAGES:
             for level in levels:
-                noise, blur = (level, 0) if task == "denoise" else (BLUR_NOISE, level)
+                noise, blur = (level, 0) if task == "denoise" else (paper.BLUR_NOISE, level)
                 for method in METHODS:
                     beta, weight = config.beta, config.weight
                     if config.has_recorded_strengths:
-                        recorded_beta, recorded_weight = STRENGTHS[task, method]
-                        scale = noise / 10 if task == "denoise" else 1
-                        beta, weight = beta or recorded_beta, recorded_weight * scale if weight is None else weight
+                        recorded_beta, recorded_weight = paper.strengths(task, method, noise)
+                        beta, weight = beta or recorded_beta, recorded_weight if weight is None else weight
                     yield {
                         "kind": "restoration", "task": task, "image": image, "method": method, "noise": noise,
-                        "blur": blur, "structure": f"{method}-3", "beta": beta, "weight": weight,
+                        "blur": blur, "structure": f"{method}-{paper.RESTORATION_STRUCTURE}", "beta": beta,
+                        "weight": weight,
                     }  # fmt: skip
 
     return cells
@@ -102,7 +86,7 @@ def _baselines(task: str, images: Sequence[str], levels: Sequence[int] = (0,)):
     def cells(config) -> Iterator[Cell]:
         for image in images:
             for level in levels:
-                noise, blur = {"regress": (0, 0), "denoise": (level, 0), "deblur": (BLUR_NOISE, level)}[task]
+                noise, blur = {"regress": (0, 0), "denoise": (level, 0), "deblur": (paper.BLUR_NOISE, level)}[task]
                 cell = {"kind": "baseline", "task": task, "image": image, "method": "baseline"}
                 yield {**cell, "noise": noise, "blur": blur}
 
@@ -113,7 +97,7 @@ def _synthetic(methods: Sequence[str], *, has_rates: bool):
     def cells(config) -> Iterator[Cell]:
         for setting in (1, 2):
             for method in methods:
-                for rate in config.rates if has_rates else (PAPER_RATES[str(setting), method],):
+                for rate in config.rates if has_rates else (paper.SYNTHETIC_RATES[str(setting), method],):
                     yield {
                         "kind": "descent", "setting": setting, "method": method, "learning_rate": rate,
                         "structure": "MSDL" if method == "MSDL" else f"{method}-1",
@@ -140,21 +124,21 @@ def _image_sweep(config) -> Iterator[Cell]:
 
 
 def _image_spectrum(config) -> Iterator[Cell]:
-    for image in ("resolution_chart", "cameraman", "barbara", "butterfly"):
+    for image in paper.SPECTRUM_IMAGES:
         for method in METHODS:
             yield {
                 "kind": "descent", "image": image, "method": method, "structure": f"{method}-4",
-                "learning_rate": IMAGE_RATES[image, method],
+                "learning_rate": paper.IMAGE_RATES[image, method],
                 # The authors end a grade of MGDL, and of MGDL alone, when an eigenvalue falls below -0.95.
-                "edge": -0.95 if method == "MGDL" else None,
+                "edge": paper.EDGE if method == "MGDL" else None,
             }  # fmt: skip
 
 
 def _denoising_spectrum(config) -> Iterator[Cell]:
-    for image in ("butterfly", "barbara"):
-        for noise in (10, 30):
+    for image in paper.DENOISING_SPECTRUM_IMAGES:
+        for noise in paper.DENOISING_SPECTRUM_NOISE:
             for method in METHODS:
-                rate, beta, weight, every = DENOISING_SPECTRUM[method]
+                rate, beta, weight, every = paper.DENOISING_SPECTRUM[method]
                 yield {
                     "kind": "denoising descent", "image": image, "noise": noise, "method": method,
                     "structure": f"{method}-4", "learning_rate": rate, "beta": beta, "weight": weight,

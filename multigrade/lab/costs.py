@@ -14,13 +14,13 @@ import numpy as np
 
 from .. import structures
 from ..networks import AnyNetwork, MultiScaleNetwork
-from ..restore.recipes import FAST_SIDE, FAST_STEPS
+from ..restore.recipes.networks import SIDE, STEPS
 from ..training import Plan, fit_grades
 from .images import ENTRIES, WALNUT_SIZE
 from .job import Job
 
-FAST_BATCH = 2048  # pixels that a step of the fast recipe sees, on average
-FAST_EPOCHS = {"regression": FAST_STEPS["regress"], "restoration": FAST_STEPS["restore"]}  # left to the recipe
+FAST_BATCH = 2048  # pixels that a step of recipe networks sees, on average
+FAST_EPOCHS = {"regression": STEPS["regress"], "restoration": STEPS["restore"]}  # left to the recipe
 PRODUCTS_PER_SPECTRUM = 400  # Hessian-vector products, each about two steps
 # Of the neurons of a layer, and of the features a grade is given, the share that is awake in the paper's restoration
 # recipe: 68, 50 and 54 of 128 (docs/worth-it.md).
@@ -89,7 +89,7 @@ def _grade(job: Job, network: AnyNetwork, speed: Speed) -> float:
     settings = job.settings
     is_sleepy = job.kind == "restoration" and settings["recipe"] == "paper"
     step = speed.overhead + _operations(network, _num_rows(job), AWAKE if is_sleepy else 1.0) / speed.rate
-    num_steps = settings["epochs"] or FAST_EPOCHS.get(job.kind, 1000) * _num_pixels(settings) ** 0.5 / FAST_SIDE
+    num_steps = settings["epochs"] or FAST_EPOCHS.get(job.kind, 1000) * _num_pixels(settings) ** 0.5 / SIDE
     num_steps *= UNTIL_PLATEAU if settings.get("tolerance") and settings["method"] == "MGDL" else 1
     every = settings.get("spectrum_every")
     num_spectra = num_steps // every + 2 if every else 0

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from skimage.transform import resize
 
+from ..paper import IMAGE_SIZES
 from ..pictures.files import FORMATS, load
 from ..pictures.free import draw_phantom, draw_picture
 from ..training.checkpoint import fingerprint
@@ -31,15 +32,15 @@ class Entry:
     is_the_papers: bool = True
 
 
-# Sizes, and that the chart is used as 255 - x: recorded by the authors. Stand-ins: our choice.
+# That the chart is used as 255 - x is recorded by the authors. Stand-ins: our choice.
 ENTRIES = {
-    "cameraman": Entry(256, "camera", "cameraman"),
-    "barbara": Entry(512, "astronaut", "barbara"),
-    "butterfly": Entry(512, "coffee", "butterfly"),
-    "pirate": Entry(1024, "hubble_deep_field", "pirate"),
-    "chest": Entry(1024, "retina", "chest"),
-    "walnut": Entry(None, "phantom", "walnut_substitute", is_the_papers=False),
-    "resolution_chart": Entry(256, "chart", "resolution_chart", is_inverted=True),
+    "cameraman": Entry(IMAGE_SIZES["cameraman"], "camera", "cameraman"),
+    "barbara": Entry(IMAGE_SIZES["barbara"], "astronaut", "barbara"),
+    "butterfly": Entry(IMAGE_SIZES["butterfly"], "coffee", "butterfly"),
+    "pirate": Entry(IMAGE_SIZES["pirate"], "hubble_deep_field", "pirate"),
+    "chest": Entry(IMAGE_SIZES["chest"], "retina", "chest"),
+    "walnut": Entry(IMAGE_SIZES["walnut"], "phantom", "walnut_substitute", is_the_papers=False),
+    "resolution_chart": Entry(IMAGE_SIZES["resolution_chart"], "chart", "resolution_chart", is_inverted=True),
 }
 WALNUT_SIZE = 1024  # of the stand-in; our choice
 

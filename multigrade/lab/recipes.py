@@ -1,8 +1,8 @@
 """How every experiment is configured: one frozen dataclass per kind, with its values for each recipe.
 
 paper   the paper's structures, optimiser, steps and hyperparameters; every default says where it is from
-fast    the paper's structures with our training of image tasks; gradient descent runs a tenth as long, and its rate
-        sweeps of images are shrunk
+fast    image tasks by the restoration recipe networks, the paper's structures with our training; gradient descent runs
+        a tenth as long, and its rate sweeps of images are shrunk
 best    the restoration commands' best recipe, for image tasks alone
 quick   shrunk pictures and few steps: a smoke test of the whole catalogue in minutes, which decides no claim
 
@@ -15,12 +15,8 @@ import types
 import typing
 from collections.abc import Mapping, Sequence
 
-from ..restore.recipes import RECIPES
-from ..synthetic import NUM_TRAINING
-
-# Rates in [0.001, 0.5] and [0.001, 1] (Section 5); which ones is our choice, the ends of all quoted ranges among them.
-SYNTHETIC_RATES = (0.001, 0.003, 0.005, 0.006, 0.008, 0.01, 0.03, 0.05, 0.06, 0.08, 0.1, 0.2, 0.3, 0.4, 0.5)
-IMAGE_RATES = (0.001, 0.005, 0.01, 0.05, 0.1, 0.2, 0.5, 0.8, 1.0)
+from .. import paper
+from ..paper import NUM_TRAINING
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,8 +43,8 @@ class Regression(Config):
     """Image regression (Table 1); the stopping rule and the initial weights belong to the recipe."""
 
     size: int | None = None  # our choice: shrink the picture to this side; None keeps it
-    epochs: int | None = 10_000  # per grade: the authors' recorded runs
-    learning_rate: float | None = 1e-3  # the authors' default; the rate used per image is not recorded
+    epochs: int | None = paper.REGRESSION.steps  # per grade
+    learning_rate: float | None = paper.REGRESSION.learning_rate
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,9 +52,9 @@ class Restoration(Config):
     """Denoising and deblurring (Tables 2 and 3)."""
 
     size: int | None = None
-    epochs: int | None = 20_000  # per grade: the authors' recorded runs
-    learning_rate: float | None = 5e-3  # recorded winner, Butterfly
-    beta: float | None = None  # None: the catalogue's, recorded for two cells (see catalogue.STRENGTHS)
+    epochs: int | None = paper.RESTORATION.steps  # per grade
+    learning_rate: float | None = paper.RESTORATION.learning_rate
+    beta: float | None = None  # None: the paper's, recorded for two cells (see paper.STRENGTHS)
     weight: float | None = None  # lambda; None: as beta
     noise_seed: int = 0  # our choice
     has_recorded_strengths: typing.ClassVar[bool] = True
@@ -82,23 +78,23 @@ class Baseline(Config):
 class SyntheticSweep(Config):
     """Gradient descent on settings 1 and 2 at many rates (Section 5, Figure 1)."""
 
-    points: int = 1024  # Section 5
-    epochs: int = 1_000_000  # per grade; Section 5
-    record_every: int = 100  # the authors' recorded runs
-    tolerance: float = 1e-6  # of the stopping rule: the authors' recorded runs
-    rates: tuple[float, ...] = SYNTHETIC_RATES
+    points: int = paper.NUM_TRAINING
+    epochs: int = paper.SYNTHETIC_STEPS  # per grade
+    record_every: int = paper.SYNTHETIC_RECORD_EVERY
+    tolerance: float = paper.DESCENT_TOLERANCE  # of the stopping rule
+    rates: tuple[float, ...] = paper.SYNTHETIC_SWEEP
 
 
 @dataclasses.dataclass(frozen=True)
 class SyntheticSpectrum(Config):
     """The same at the paper's own rates, with eigenvalues of I - eta H (Section 6, Figures 2, 16, 25, 26)."""
 
-    points: int = 1024
-    epochs: int = 1_000_000
-    record_every: int = 100
-    tolerance: float = 1e-6
-    spectrum_every: int = 10_000  # the authors' recorded runs
-    num_eigenvalues: int = 10  # at either end; Section 6
+    points: int = paper.NUM_TRAINING
+    epochs: int = paper.SYNTHETIC_STEPS
+    record_every: int = paper.SYNTHETIC_RECORD_EVERY
+    tolerance: float = paper.DESCENT_TOLERANCE
+    spectrum_every: int = paper.SPECTRUM_EVERY
+    num_eigenvalues: int = paper.NUM_EIGENVALUES
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,10 +102,10 @@ class ImageSweep(Config):
     """Gradient descent on images at many rates (Section 5, Figure 15)."""
 
     size: int | None = None
-    epochs: int = 100_000  # Section 5
+    epochs: int = paper.IMAGE_SWEEP_STEPS
     record_every: int = 100  # our choice
-    tolerance: float = 1e-6  # the authors' recorded runs
-    rates: tuple[float, ...] = IMAGE_RATES
+    tolerance: float = paper.DESCENT_TOLERANCE
+    rates: tuple[float, ...] = paper.IMAGE_SWEEP
 
 
 @dataclasses.dataclass(frozen=True)
@@ -117,11 +113,11 @@ class ImageSpectrum(Config):
     """Eigenvalues along image regression (Section 6, Figures 3, 18-20)."""
 
     size: int | None = None  # of the subset of pixels that these runs see
-    epochs: int = 500_000  # the authors' recorded runs
+    epochs: int = paper.IMAGE_SPECTRUM_STEPS
     record_every: int = 100  # our choice
-    tolerance: float = 1e-6  # our choice: that of the other runs by gradient descent
-    spectrum_every: int = 10_000  # the authors' recorded runs
-    num_eigenvalues: int = 10
+    tolerance: float = paper.DESCENT_TOLERANCE  # our choice: that of the other runs by gradient descent
+    spectrum_every: int = paper.SPECTRUM_EVERY
+    num_eigenvalues: int = paper.NUM_EIGENVALUES
 
 
 @dataclasses.dataclass(frozen=True)
@@ -129,10 +125,10 @@ class DenoisingSpectrum(Config):
     """Eigenvalues along image denoising (Section 6, Figures 21-24)."""
 
     size: int | None = None
-    epochs: int = 100_000  # per grade: the authors' recorded runs
+    epochs: int = paper.DENOISING_SPECTRUM_STEPS  # per grade
     record_every: int = 100  # our choice
-    spectrum_every: int | None = None  # None: 5,000 for MGDL and 2,000 for SGDL, as recorded
-    num_eigenvalues: int = 10
+    spectrum_every: int | None = None  # None: paper.DENOISING_SPECTRUM's, of the method
+    num_eigenvalues: int = paper.NUM_EIGENVALUES
     noise_seed: int = 0  # our choice
 
 
@@ -236,7 +232,7 @@ IMAGE_TASKS = ("regression", "restoration", "baseline")
 
 def names() -> tuple[str, ...]:
     """The recipes there are."""
-    return (*RECIPES, "quick")
+    return ("paper", "fast", "best", "quick")
 
 
 def config(kind: str, recipe: str, overrides: Mapping[str, str] | None = None) -> Config:

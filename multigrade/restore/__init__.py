@@ -1,6 +1,44 @@
-"""Restore an image: regress, denoise, deblur, inpaint, upsample. No ground truth is needed."""
+"""Restore a picture: regress, denoise, deblur, inpaint, upsample, or invert any linear operator.
 
-from .recipes import Options
-from .tasks import Restored, deblur, denoise, inpaint, quality, regress, upsample
+    from multigrade import pictures, restore
 
-__all__ = ["Options", "Restored", "deblur", "denoise", "inpaint", "quality", "regress", "upsample"]
+    noisy = pictures.load("photo.png").pixels
+    result = restore.denoise(noisy)            # result.image, result.metrics
+
+Pictures are (h, w) or (h, w, channels), floating point from 0 to 1 or uint8 or uint16. No clean picture is needed.
+Three recipes, by ``Options(recipe=...)``:
+
+best      the best picture for the time (denoising, Gaussian blur, regression); the default where there is one.
+networks  the paper's networks trained our way, for every task; the default elsewhere.
+paper     the paper's networks trained as in the paper: hours on a laptop for anything but small pictures.
+"""
+
+from .metrics import psnr, ssim
+from .noise import estimate_noise_sigma
+from .operators import BlockAverage, GaussianBlur, Identity, KernelBlur, Mask, Operator
+from .problem import Options, Problem, Restored, quality
+from .restoration import pixel_coordinates
+from .tasks import deblur, denoise, inpaint, invert, regress, upsample
+
+__all__ = [
+    "BlockAverage",
+    "GaussianBlur",
+    "Identity",
+    "KernelBlur",
+    "Mask",
+    "Operator",
+    "Options",
+    "Problem",
+    "Restored",
+    "deblur",
+    "denoise",
+    "estimate_noise_sigma",
+    "inpaint",
+    "invert",
+    "pixel_coordinates",
+    "psnr",
+    "quality",
+    "regress",
+    "ssim",
+    "upsample",
+]

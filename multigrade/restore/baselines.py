@@ -1,9 +1,9 @@
 """Classical methods for the same tasks, for perspective: what a network has to beat.
 
-Images are (..., h, w) on the unit scale, each channel on its own; the non-local methods and BM3D take the three of a
-colour picture together. A method with a strength takes it explicitly; left out, it follows from the noise level by one
-rule per method, the same for all images, without ground truth.
-``tuned`` searches the strength by ground truth instead: for comparisons only, never for use.
+Pictures are (h, w) or (h, w, channels), from 0 to 1 or uint8 or uint16, each channel on its own; the non-local methods
+and BM3D take the three of a colour picture together. A method with a strength takes it explicitly; left out, it follows
+from the noise level by one rule per method, the same for all images, without ground truth. ``tuned`` searches the
+strength by ground truth instead: for comparisons only, never for use.
 """
 
 import dataclasses
@@ -18,8 +18,9 @@ from skimage.restoration import denoise_nl_means
 from skimage.restoration import inpaint_biharmonic as _inpaint_biharmonic
 
 from .colour import decorrelated, recorrelated
+from .layout import channels_first, channels_last, to_unit
 from .metrics import psnr
-from .noise import estimate_noise_sigma
+from .noise import estimate_noise, estimate_noise_sigma
 from .nonlocal_estimate import nonlocal_estimate
 from .operators import FirstDifferences, GaussianBlur
 from .variational import dct, differences, differences_adjoint, idct
@@ -35,22 +36,22 @@ WIENER_RULE = 0.5  # strength = rule * noise
 # --- Interpolation: regression, upsampling, inpainting -------------------------------------------------------------
 
 
-def interpolate_grid(samples: np.ndarray, shape: tuple[int, int], *, kind: str = "bilinear") -> np.ndarray:
+def interpolate_grid(samples: np.ndarray, shape: tuple[int, ...], *, kind: str = "bilinear") -> np.ndarray:
     """An image of size ``shape`` from its pixels ``[::2, ::2]``, bilinear or by cubic splines, constant at the edges.
 
     The paper's regression task without a network: ``interpolate_grid(image[::2, ::2], image.shape)``.
     """
-    expected = tuple(-(-size // 2) for size in shape)
-    if samples.shape[-2:] != expected:
-        raise ValueError(f"samples must be {expected}, every second pixel of {shape}; got {samples.shape[-2:]}")
-    return _resample(samples, [np.arange(size) / 2 for size in shape], kind)
+    expected = tuple(-(-size // 2) for size in shape[:2])
+    if samples.shape[:2] != expected:
+        raise ValueError(f"samples must be {expected}, every second pixel of {shape[:2]}; got {samples.shape[:2]}")
+    return _resample(samples, [np.arange(size) / 2 for size in shape[:2]], kind)
 
 
 def upsample(image: np.ndarray, factor: int, *, kind: str = "bilinear") -> np.ndarray:
     """``factor`` times as many pixels each way; pixel centres placed as ``BlockAverage`` places them."""
     if not isinstance(factor, int) or factor < 1:
         raise ValueError(f"factor must be an integer of at least 1; got {factor!r}")
-    centres = [(np.arange(factor * size) + 0.5) / factor - 0.5 for size in image.shape[-2:]]
+    centres = [(np.arange(factor * size) + 0.5) / factor - 0.5 for size in np.shape(image)[:2]]
     return _resample(image, centres, kind)
 
 
@@ -61,11 +62,11 @@ def _resample(image: np.ndarray, rows_columns: list[np.ndarray], kind: str) -> n
     return _per_channel(image, lambda c: map_coordinates(c, grid, order=ORDERS[kind], mode="nearest"))
 
 
-def inpaint_biharmonic(image: np.ndarray, keep: np.ndarray) -> np.ndarray:
-    """The pixels where ``keep`` is false filled by the biharmonic equation (scikit-image)."""
-    if keep.shape != image.shape[-2:]:
-        raise ValueError(f"keep must have the size of the image, {image.shape[-2:]}; got {keep.shape}")
-    lost = ~np.asarray(keep, bool)
+def inpaint_biharmonic(image: np.ndarray, mask: np.ndarray) -> np.ndarray:
+    """The pixels where ``mask`` is false filled by the biharmonic equation (scikit-image)."""
+    if mask.shape != image.shape[:2]:
+        raise ValueError(f"mask must have the size of the image, {image.shape[:2]}; got {mask.shape}")
+    lost = ~np.asarray(mask, bool)
     return _per_channel(image, lambda c: _inpaint_biharmonic(np.where(lost, 0, c), lost))
 
 
@@ -82,8 +83,19 @@ class RofSolution:
 
 
 def tv_denoise(image: np.ndarray, strength: float | None = None, *, noise_sigma: float | None = None) -> np.ndarray:
-    """argmin_x 1/2 ||x - image||^2 + strength ||B x||_1: the anisotropic model of Rudin, Osher and Fatemi."""
-    return solve_rof(image, _strength(strength, image, noise_sigma, tv_denoise_strength)).image
+    """argmin_x 1/2 ||x - image||^2 + strength ||B x||_1: the anisotropic model of Rudin, Osher and Fatemi.
+
+    Parameters
+    ----------
+    image : array
+        (h, w) or (h, w, channels).
+    strength : float, optional
+        On the unit scale; by the rule of ``tv_denoise_strength`` if not given.
+    noise_sigma : float, optional
+        For that rule, on the 0..255 scale; estimated if not given.
+    """
+    image = channels_first(to_unit(image))
+    return channels_last(solve_rof(image, _strength(strength, image, noise_sigma, tv_denoise_strength)).image)
 
 
 def tv_denoise_strength(noise_sigma: float) -> float:
@@ -94,8 +106,9 @@ def tv_denoise_strength(noise_sigma: float) -> float:
 def solve_rof(
     image: np.ndarray, strength: float, *, tolerance: float = 1e-3, max_iterations: int = 5000
 ) -> RofSolution:
-    """Accelerated projected gradient on the dual (Beck and Teboulle 2009), until the error bound is ``tolerance``.
+    """The same of (..., h, w), until the error bound is ``tolerance``.
 
+    Accelerated projected gradient on the dual (Beck and Teboulle 2009).
     The dual variable p, |p| <= strength, gives x = image - B'p with the duality gap strength ||B x||_1 - <p, B x>,
     and 1/2 ||x - x*||^2 is at most that gap. In the precision of JAX's current mode.
     """
@@ -138,36 +151,37 @@ def nonlocal_denoise(image: np.ndarray, *, noise_sigma: float | None = None) -> 
 
     Parameters
     ----------
-    image : (h, w), or (3, h, w) of red, green and blue.
+    image : (h, w), or (h, w, 3) of red, green and blue.
     noise_sigma : standard deviation of the noise on the 0..255 scale; estimated if not given.
     """
-    channels = np.asarray(image).reshape(-1, *image.shape[-2:])
-    sigma = estimate_noise_sigma(channels) if noise_sigma is None else noise_sigma
-    return recorrelated(nonlocal_estimate(decorrelated(channels), sigma / 255)).reshape(image.shape)
+    image = channels_first(to_unit(image))
+    channels = image.reshape(-1, *image.shape[-2:])
+    sigma = estimate_noise(channels) if noise_sigma is None else noise_sigma
+    return channels_last(recorrelated(nonlocal_estimate(decorrelated(channels), sigma / 255)).reshape(image.shape))
 
 
 def nonlocal_means(image: np.ndarray, *, noise_sigma: float | None = None) -> np.ndarray:
     """Non-local means (Buades, Coll and Morel 2005) by scikit-image, its strength 0.8 noise; colours jointly."""
+    image = to_unit(image)
     sigma = (estimate_noise_sigma(image) if noise_sigma is None else noise_sigma) / 255
     settings = {"patch_size": 5, "patch_distance": 6, "h": 0.8 * sigma, "sigma": sigma, "fast_mode": True}
-    if image.ndim == 2:
-        return denoise_nl_means(image, **settings)
-    return np.moveaxis(denoise_nl_means(np.moveaxis(image, 0, -1), channel_axis=-1, **settings), -1, 0)
+    return denoise_nl_means(image, channel_axis=None if image.ndim == 2 else -1, **settings)
 
 
 def bm3d_denoise(image: np.ndarray, *, noise_sigma: float | None = None) -> np.ndarray:
     """BM3D (Dabov and others 2007) by its authors' package, for non-commercial use; needs the extra ``bm3d``.
 
-    (h, w), or (3, h, w) by its form for colour.
+    (h, w), or (h, w, 3) by its form for colour.
     """
     try:
         from bm3d import bm3d, bm3d_rgb  # pyright: ignore[reportMissingImports]
     except ImportError:
         raise ValueError("BM3D is not installed: pip install 'multigrade[bm3d]' (non-commercial licence)") from None
+    image = to_unit(image)
     sigma = (estimate_noise_sigma(image) if noise_sigma is None else noise_sigma) / 255
     if image.ndim == 2:
         return np.asarray(bm3d(image, sigma)).reshape(image.shape)
-    return np.moveaxis(np.asarray(bm3d_rgb(np.moveaxis(image, 0, -1), sigma)), -1, 0)
+    return np.asarray(bm3d_rgb(image, sigma))
 
 
 # --- Deblurring ----------------------------------------------------------------------------------------------------
@@ -177,11 +191,12 @@ def wiener(
     image: np.ndarray, blur: GaussianBlur, strength: float | None = None, *, noise_sigma: float | None = None
 ) -> np.ndarray:
     """argmin_x ||A x - image||^2 + strength ||x||^2, exact in one division: A is diagonal in the DCT-II basis."""
+    image = channels_first(to_unit(image))
     strength = _strength(strength, image, noise_sigma, wiener_strength)
-    eigenvalues = blur.eigenvalues(image.shape[-2:])
+    eigenvalues = blur.eigenvalues((image.shape[-2], image.shape[-1]))
     if strength == 0 and not eigenvalues.all():
         raise ValueError("strength 0 would divide by zero: this blur cannot be inverted")
-    return idct(eigenvalues / (eigenvalues**2 + strength) * dct(image))
+    return channels_last(idct(eigenvalues / (eigenvalues**2 + strength) * dct(image)))
 
 
 def wiener_strength(noise_sigma: float) -> float:
@@ -204,10 +219,12 @@ def tv_deblur(
     before the image does, and the image gets worse on the way: on the paper's Butterfly, blur 3, 27.0 dB after 20
     iterations, 26.1 dB in the limit. The default 100 iterations are part of the method.
     """
-    strength = _strength(strength, image, noise_sigma, tv_deblur_strength)
+    image = to_unit(image)
+    strength = _strength(strength, channels_first(image), noise_sigma, tv_deblur_strength)
     if strength == 0:
         return wiener(image, blur, 0.0)
-    eigenvalues, normal = blur.eigenvalues(image.shape[-2:]), FirstDifferences().normal_eigenvalues(image.shape[-2:])
+    image, size = channels_first(image), (image.shape[0], image.shape[1])
+    eigenvalues, normal = blur.eigenvalues(size), FirstDifferences().normal_eigenvalues(size)
     rho, limit = np.asarray(penalty * strength, image.dtype), np.asarray(1 / penalty, image.dtype)
     inverse = (1 / (eigenvalues**2 + rho * normal)).astype(image.dtype)
     data = eigenvalues.astype(image.dtype) * dct(image)
@@ -219,7 +236,7 @@ def tv_deblur(
         shifted = 1.8 * differences(x) - 0.8 * split + scaled_dual
         scaled_dual = np.clip(shifted, -limit, limit)
         split = shifted - scaled_dual
-    return x
+    return channels_last(x)
 
 
 def tv_deblur_strength(noise_sigma: float) -> float:
@@ -269,10 +286,10 @@ def _strength(strength: float | None, image: np.ndarray, noise_sigma: float | No
         return float(strength)
     if noise_sigma is not None and not 0 <= noise_sigma < np.inf:
         raise ValueError(f"noise_sigma must be at least 0 on the 0..255 scale; got {noise_sigma!r}")
-    return rule(estimate_noise_sigma(image) if noise_sigma is None else noise_sigma)
+    return rule(estimate_noise(image) if noise_sigma is None else noise_sigma)
 
 
 def _per_channel(image: np.ndarray, method: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-    image = np.asarray(image)
+    image = channels_first(to_unit(image))
     results = [method(channel) for channel in image.reshape(-1, *image.shape[-2:])]
-    return np.stack(results).reshape(*image.shape[:-2], *results[0].shape)
+    return channels_last(np.stack(results).reshape(*image.shape[:-2], *results[0].shape))

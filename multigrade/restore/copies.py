@@ -11,7 +11,7 @@ import numpy as np
 from scipy.ndimage import gaussian_filter, map_coordinates
 
 from .interpolation import orientations
-from .operators import GaussianBlur
+from .operators import Operator
 from .strengths import Strengths
 from .variational import dct, idct, solve
 
@@ -19,7 +19,7 @@ COPIES = (1.15, 1.7)  # how much smaller, in units of the root of the blur; our 
 LEAST_COPY = 32  # pixels on a side
 # lambda and beta over the chosen ones, radius of what is seen around the pixel; the first is improved upon.
 BLUR_MINIMISERS = ((1.0, 1.0, 3), (0.4, 0.4, 1), (3.0, 3.0, 1), (0.125, 1.0, 2))
-LESSON_ROWS = 2**20
+MOST_ROWS = 2**20
 
 
 class Blurred(NamedTuple):
@@ -30,12 +30,12 @@ class Blurred(NamedTuple):
     spacing: int
 
     @classmethod
-    def of(cls, observed: np.ndarray, operator: GaussianBlur, strengths: Strengths) -> "Blurred":
+    def of(cls, observed: np.ndarray, operator: Operator, strengths: Strengths) -> "Blurred":
         images = tuple(
             solve(observed, operator, weight * strengths.weight, beta * strengths.beta)
             for weight, beta, _ in BLUR_MINIMISERS
         )
-        return cls(observed, images, max(round(operator.sigma / 3), 1))
+        return cls(observed, images, max(round(operator.spread / 3), 1))
 
     def inputs(self, pixels: np.ndarray) -> np.ndarray:
         """Values around these pixels, near in all images and far in the first minimiser, less the pixel's own there."""
@@ -54,20 +54,20 @@ class Blurred(NamedTuple):
         return np.concatenate([np.concatenate(columns, axis=1) - own, own], axis=1)
 
 
-def lessons_in_deblurring(
-    image: np.ndarray, operator: GaussianBlur, strengths: Strengths, noise: float, seed: int
+def deblurring_rows(
+    image: np.ndarray, operator: Operator, strengths: Strengths, noise: float, seed: int
 ) -> tuple[np.ndarray, np.ndarray, int]:
     """Inputs and what the first minimiser misses, from smaller copies of ``image``, all ways round; their pixels."""
     random = np.random.default_rng(seed)
     most = min(image.shape[1:]) / 2  # a copy has some pixels, however wide the blur
-    copies = [smaller(image, float(np.clip(factor * operator.sigma**0.5, 1.0, most))) for factor in COPIES]
+    copies = [smaller(image, float(np.clip(factor * operator.spread**0.5, 1.0, most))) for factor in COPIES]
     copies = [copy for copy in copies if min(copy.shape[1:]) >= LEAST_COPY] or copies[:1]
     inputs, targets = [], []
     for clean in (turned for copy in copies for turned in orientations(copy)):
-        blurred = np.asarray(operator(jnp.asarray(clean)))
+        blurred = np.asarray(operator.forward(jnp.asarray(clean)))
         noisy = blurred + np.float32(noise) * random.standard_normal(clean.shape, np.float32)
         seen = Blurred.of(noisy, operator, strengths)
-        pixels = random.permutation(clean.size)[: LESSON_ROWS // (8 * len(copies))]
+        pixels = random.permutation(clean.size)[: MOST_ROWS // (8 * len(copies))]
         inputs.append(seen.inputs(pixels))
         targets.append((clean - seen.minimisers[0]).ravel()[pixels, None])
     return np.concatenate(inputs), np.concatenate(targets), sum(copy.size for copy in copies)
@@ -81,7 +81,7 @@ def smaller(image: np.ndarray, factor: float) -> np.ndarray:
     return np.stack([map_coordinates(channel, places, np.float32, mode="reflect") for channel in smooth])
 
 
-def consistent(observed: np.ndarray, operator: GaussianBlur, image: np.ndarray, coupling: float) -> np.ndarray:
+def consistent(observed: np.ndarray, operator: Operator, image: np.ndarray, coupling: float) -> np.ndarray:
     """argmin_x ||f - A x||^2 + coupling ||x - image||^2."""
-    spectrum = operator.eigenvalues(observed.shape[1:])
+    spectrum = operator.diagonal(observed.shape)
     return idct((spectrum * dct(observed) + coupling * dct(image)) / (spectrum**2 + coupling)).astype(np.float32)

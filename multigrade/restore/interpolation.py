@@ -29,7 +29,7 @@ def neighbours(known: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return inputs - bilinear[:, 2:], bilinear
 
 
-def lessons(known: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
+def interpolation_rows(known: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Inputs and what bilinear interpolation misses, from every second known pixel, in all orientations."""
     inputs, targets = [], []
     for turned in orientations(known):

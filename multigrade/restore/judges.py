@@ -6,7 +6,7 @@ until one is no better than the one before, or good enough.
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import jax.numpy as jnp
 import numpy as np
@@ -14,12 +14,21 @@ from scipy.ndimage import gaussian_filter
 
 from ..model import MultiGrade
 from ..training import Fit
-from .operators import GaussianBlur
+from .operators import Operator
 from .simplex import simplex_quadratic
 from .variational import dct
 
 EXTRA_NOISE = 0.15  # added to the observation to judge the grades by, in units of the noise that is there
 LEAST_SHOWN = 0.02  # of a frequency, by a blur, for the observation to say something of it
+
+
+class Judge(Protocol):
+    """Gives an image (channels, h, w) a number, the lower the better; no better one is needed than ``enough``."""
+
+    def __call__(self, image: np.ndarray) -> float: ...
+
+    @property
+    def enough(self) -> float: ...
 
 
 class SecondLook(NamedTuple):
@@ -58,12 +67,12 @@ class Unexplained(NamedTuple):
     """
 
     observed: np.ndarray
-    operator: GaussianBlur
+    operator: Operator  # diagonal in the DCT basis
     noise: float
 
     def __call__(self, image: np.ndarray) -> float:
-        left = dct(self.observed - np.asarray(self.operator(jnp.asarray(image, jnp.float32))))
-        return float(np.mean(left[:, self.operator.eigenvalues(image.shape[1:]) > LEAST_SHOWN] ** 2))
+        left = dct(self.observed - np.asarray(self.operator.forward(jnp.asarray(image, jnp.float32))))
+        return float(np.mean(left[:, self.operator.diagonal(image.shape) > LEAST_SHOWN] ** 2))
 
     @property
     def enough(self) -> float:
@@ -105,6 +114,11 @@ def least(fit: Fit, stages, judge: Callable[[np.ndarray], float]) -> tuple[Fit, 
     """The grades and stages up to the one that the judge finds best; the records of all stay."""
     count = int(np.argmin([judge(stage) for stage in stages])) + 1
     return dataclasses.replace(fit, model=MultiGrade(fit.model.grades[:count])), list(stages[:count])
+
+
+def estimated_psnr(error: float, doubt: float = 0.0) -> float | None:
+    """None where the estimate of the mean square error is not above twice its standard error."""
+    return float(-10 * np.log10(error)) if error > 2 * doubt else None
 
 
 def surely_better(risks: Sequence[np.ndarray]) -> int:

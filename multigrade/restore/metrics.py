@@ -1,14 +1,16 @@
-"""How near a restored image is to a reference, both on the unit scale."""
+"""How near a restored picture is to a reference: (h, w) or (h, w, channels), from 0 to 1 or uint8 or uint16."""
 
 import numpy as np
 from skimage.metrics import structural_similarity
+
+from .layout import channels_first
 
 SMALLEST_FOR_SSIM = 7  # pixels a side: the window of the usual definition
 
 
 def psnr(image: np.ndarray, reference: np.ndarray) -> float:
     """-10 log10 of the mean squared error, in dB; nothing is clipped first (eq. (PSNR) of the paper)."""
-    image, reference = np.asarray(image, np.float64), np.asarray(reference, np.float64)
+    image, reference = _unit(image), _unit(reference)
     if image.shape != reference.shape:
         raise ValueError(f"image and reference must have one shape; got {image.shape} and {reference.shape}")
     error = float(np.mean((image - reference) ** 2))
@@ -16,11 +18,20 @@ def psnr(image: np.ndarray, reference: np.ndarray) -> float:
 
 
 def ssim(image: np.ndarray, reference: np.ndarray) -> float:
-    """Mean structural similarity of images (..., h, w), 1 for equal ones; NaN for images too small for its window."""
-    image, reference = np.asarray(image, np.float64), np.asarray(reference, np.float64)
+    """Mean structural similarity over pixels and channels, 1 for equal pictures; NaN for too small ones."""
+    image, reference = _unit(image), _unit(reference)
     if image.shape != reference.shape:
         raise ValueError(f"image and reference must have one shape; got {image.shape} and {reference.shape}")
-    if min(image.shape[-2:]) < SMALLEST_FOR_SSIM:
+    if image.ndim not in (2, 3):
+        raise ValueError(f"image must be (h, w) or (h, w, channels); got shape {image.shape}")
+    if min(image.shape[:2]) < SMALLEST_FOR_SSIM:
         return float("nan")
-    flat = (array.reshape(-1, *array.shape[-2:]) for array in (image, reference))
+    flat = (channels_first(array).reshape(-1, *array.shape[:2]) for array in (image, reference))
     return float(np.mean([structural_similarity(a, b, data_range=1.0) for a, b in zip(*flat, strict=True)]))
+
+
+def _unit(image: np.ndarray) -> np.ndarray:
+    """float64, integers over the largest of their type. What is not clipped may be anything, so no range is checked."""
+    image = np.asarray(image)
+    white = np.iinfo(image.dtype).max if image.dtype in (np.uint8, np.uint16) else 1
+    return np.asarray(image, np.float64) / white

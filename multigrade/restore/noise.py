@@ -3,6 +3,8 @@
 import numpy as np
 from scipy.ndimage import binary_dilation, correlate1d
 
+from .layout import channels_first, to_unit
+
 # The highpass filter of Daubechies' wavelet with two vanishing moments: blind to constants and slopes.
 _ROOT = 3**0.5
 _HIGHPASS = np.array([1 - _ROOT, _ROOT - 3, 3 + _ROOT, -1 - _ROOT]) / (4 * 2**0.5)
@@ -11,13 +13,24 @@ ROUNDING = 1e-9  # a coefficient below it is one of a flat area
 FEWEST = 30  # coefficients, where pixels are missing
 
 
-def estimate_noise_sigma(image: np.ndarray, known: np.ndarray | None = None) -> float:
-    """Standard deviation of white Gaussian noise in (..., h, w), on the 0..255 scale; the mean over channels.
+def estimate_noise_sigma(image: np.ndarray, mask: np.ndarray | None = None) -> float:
+    """Standard deviation of white Gaussian noise on the 0..255 scale; the mean over channels.
 
     The median of the finest diagonal wavelet coefficients over 0.6745 (Donoho and Johnstone 1994): scikit-image's
-    ``estimate_sigma``, written out because that needs PyWavelets. Fine texture counts as noise. Only pixels where
-    ``known`` (h, w) is true count, if it is given.
+    ``estimate_sigma``, written out because that needs PyWavelets. Fine texture counts as noise.
+
+    Parameters
+    ----------
+    image : array
+        (h, w) or (h, w, channels).
+    mask : array, optional
+        (h, w): only pixels where it is true count.
     """
+    return estimate_noise(channels_first(to_unit(image)), mask)
+
+
+def estimate_noise(image: np.ndarray, known: np.ndarray | None = None) -> float:
+    """The same of (..., h, w)."""
     image = np.asarray(image, np.float64)
     channels = image.reshape(-1, *image.shape[-2:])
     coefficients, usable = _coefficients, np.bool_(True)
@@ -27,7 +40,7 @@ def estimate_noise_sigma(image: np.ndarray, known: np.ndarray | None = None) -> 
             beside = known[:, 1:] & known[:, :-1]
             coefficients, usable = _haar, beside[1:] & beside[:-1]
         if usable.sum() < FEWEST:
-            raise ValueError("noise_sigma (--noise-sigma) must be given: too few pixels are known to estimate it from")
+            raise ValueError("noise_sigma must be given: too few pixels are known to estimate it from")
     return 255 * float(np.mean([_channel_sigma(np.abs(coefficients(each)), usable) for each in channels]))
 
 

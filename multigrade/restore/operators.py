@@ -1,66 +1,126 @@
 """Linear operators A on images: what happened to the picture before it was observed.
 
-An operator is a frozen record, registered as a pytree: ``A(image)`` applies it, ``A.adjoint(image)`` applies A' and
-``A.norm()`` is an upper bound on its largest singular value over all image sizes (exact where the docstring says
-so). Images are (..., h, w): a single channel, or any number of leading channel or batch axes, each treated alike.
-A colour picture stored (h, w, 3) is moved to (3, h, w) first. Everything traces: operators may be called inside
-``jit``, ``grad``, ``jvp`` and ``vmap``, in the precision of the image.
-
-A new operator is one class below with these three methods, and one row in ``tests/test_operators.py``.
+An operator is a frozen record, registered as a pytree. ``A(image)`` and ``A.adjoint(observed)`` take and return
+pictures, (h, w) or (h, w, channels), each channel on its own. ``A.norm()`` is an upper bound on the largest singular
+value over all image sizes (exact where the docstring says so). What depends on the operator is asked of it: whether it
+is diagonal in the DCT basis (``eigenvalues``), where to start from (``start``), how far an image is from what was
+observed (``distance``). Everything traces: operators may be called inside ``jit``, ``grad``, ``jvp`` and ``vmap``, in
+the precision of the image.
 
     A = GaussianBlur(3.0)
     blurred = A(image)
     gradient = A.adjoint(A(image) - observed)        # of 1/2 ||A image - observed||^2
+
+Recipes work on (..., h, w), any number of leading channel axes, with ``forward`` and ``backward``. Your own operator
+needs no class: ``restore.invert`` takes any linear JAX function of a picture and makes a ``LinearFunction`` of it.
 """
 
 import dataclasses
-from typing import Protocol, dataclass_transform
+from typing import dataclass_transform
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from scipy.ndimage import distance_transform_edt
 
-_static = {"static": True}
+STATIC = {"static": True}
 
 
-class Operator(Protocol):
-    """What an objective or a baseline needs of an operator."""
+class Operator:
+    """A linear map of images, and what depends on it."""
 
-    def __call__(self, image: Array) -> Array: ...
-    def adjoint(self, image: Array) -> Array: ...
-    def norm(self) -> float | Array: ...
+    def forward(self, image: Array) -> Array:
+        """A of (..., h, w)."""
+        raise NotImplementedError
+
+    def backward(self, observed: Array) -> Array:
+        """A' of what ``forward`` returns."""
+        raise NotImplementedError
+
+    def norm(self) -> float | Array:
+        """At least the largest singular value."""
+        raise NotImplementedError
+
+    def __call__(self, image: Array) -> Array:
+        """A of a picture, (h, w) or (h, w, channels)."""
+        return _as_picture(self.forward(_as_channels(image)), jnp.ndim(image))
+
+    def adjoint(self, observed: Array) -> Array:
+        """A' of an observed picture, (h, w) or (h, w, channels)."""
+        return _as_picture(self.backward(_as_channels(observed)), jnp.ndim(observed))
+
+    @property
+    def spread(self) -> float:
+        """By how many pixels a point is blurred: the standard deviation of what it becomes."""
+        return 0.0
+
+    def eigenvalues(self, shape: tuple[int, int]) -> np.ndarray | None:
+        """E (h, w) with A = C' diag(E) C, where C is the orthonormal two-dimensional DCT-II; None if A is not so."""
+        return None
+
+    def diagonal(self, shape: tuple[int, ...]) -> np.ndarray:
+        """The eigenvalues of an operator that must have them; ``shape`` is (..., h, w)."""
+        if (found := self.eigenvalues((shape[-2], shape[-1]))) is None:
+            raise ValueError(f"operator must be diagonal in the DCT basis, as a Gaussian blur is; got {self!r}")
+        return found
+
+    def start(self, observed: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+        """The image of this shape from which an iteration on min ||A x - observed|| sets out: zero."""
+        return np.zeros(shape, np.float32)
+
+    def plain(self, observed: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+        """An image of this shape that takes the observation for the picture; where it is none, the start."""
+        return observed if observed.shape == tuple(shape) else self.start(observed, shape)
+
+    def distance(self, image: Array, observed: Array) -> Array:
+        """Root mean square of what ``image`` leaves of the observation: A x - f."""
+        return jnp.sqrt(jnp.mean((self.forward(image) - observed) ** 2))
+
+
+def _as_channels(image: Array) -> Array:
+    if jnp.ndim(image) not in (2, 3):
+        raise ValueError(f"an image must be (h, w) or (h, w, channels); got shape {jnp.shape(image)}")
+    return jnp.moveaxis(jnp.asarray(image), -1, 0) if jnp.ndim(image) == 3 else jnp.asarray(image)
+
+
+def _as_picture(image: Array, ndim: int) -> Array:
+    return jnp.moveaxis(image, 0, -1) if ndim == 3 else image
 
 
 @dataclass_transform(frozen_default=True)
-def _record(cls):
+def record(cls):
     """A frozen dataclass that is a pytree: arrays are leaves, fields marked static are metadata."""
     return jax.tree_util.register_dataclass(dataclasses.dataclass(frozen=True, eq=False)(cls))
 
 
 @dataclass_transform(frozen_default=True)
-def _hashable_record(cls):
+def hashable_record(cls):
     """The same for an operator with static fields only, which compares and hashes by value."""
     return jax.tree_util.register_dataclass(dataclasses.dataclass(frozen=True)(cls))
 
 
-@_hashable_record
-class Identity:
+@hashable_record
+class Identity(Operator):
     """A = I: denoising."""
 
-    def __call__(self, image: Array) -> Array:
+    def forward(self, image: Array) -> Array:
         return image
 
-    def adjoint(self, image: Array) -> Array:
-        return image
+    def backward(self, observed: Array) -> Array:
+        return observed
 
     def norm(self) -> float:
         """Exact."""
         return 1.0
 
+    def eigenvalues(self, shape: tuple[int, int]) -> np.ndarray:
+        """All 1."""
+        return np.ones(shape)
 
-@_hashable_record
-class GaussianBlur:
+
+@hashable_record
+class GaussianBlur(Operator):
     """Convolution with the normalised Gaussian of standard deviation ``sigma`` pixels, truncated at 3 sigma.
 
     The kernel has (6 sigma + 1)^2 points and the image is continued by symmetric padding (numpy's ``symmetric``,
@@ -68,11 +128,16 @@ class GaussianBlur:
     ``eigenvalues`` gives its diagonal.
     """
 
-    sigma: float = dataclasses.field(metadata=_static)
+    sigma: float = dataclasses.field(metadata=STATIC)
 
     def __post_init__(self):
         if not 0 <= self.sigma < np.inf:
             raise ValueError(f"sigma must be a number of pixels of at least 0; got {self.sigma!r}")
+
+    @property
+    def spread(self) -> float:
+        """sigma."""
+        return self.sigma
 
     @property
     def weights(self) -> np.ndarray:
@@ -83,14 +148,14 @@ class GaussianBlur:
         kernel = np.exp(-0.5 * (np.arange(-radius, radius + 1) / self.sigma) ** 2)
         return kernel / kernel.sum()
 
-    def __call__(self, image: Array) -> Array:
+    def forward(self, image: Array) -> Array:
         # A is symmetric, so the gradient is A again and the overlapping blocks need never be added back together.
         # JAX's one public linear map with a transpose of its own that also serves jvp and vmap is the linear solve:
         # here "solving" with the inverse of A means applying A.
         return jax.lax.custom_linear_solve(lambda x: x, jnp.asarray(image), lambda _, x: self._apply(x), symmetric=True)
 
-    def adjoint(self, image: Array) -> Array:
-        return self(image)
+    def backward(self, observed: Array) -> Array:
+        return self.forward(observed)
 
     def norm(self) -> float:
         """Exact: the constant image is an eigenvector, and no eigenvalue exceeds the sum of the weights."""
@@ -99,6 +164,10 @@ class GaussianBlur:
     def eigenvalues(self, shape: tuple[int, int]) -> np.ndarray:
         """E (h, w) with A = C' diag(E) C, where C is the orthonormal two-dimensional DCT-II."""
         return np.outer(*(_filter_eigenvalues(self.weights, size) for size in shape))
+
+    def distance(self, image: Array, observed: Array) -> Array:
+        """Root mean square of x - f: as in the authors' runs, the image is not blurred first."""
+        return jnp.sqrt(jnp.mean((image - observed) ** 2))
 
     def _apply(self, image: Array) -> Array:
         return _filter_rows(_filter_columns(image, self.weights), self.weights)
@@ -151,8 +220,8 @@ def _filter_eigenvalues(weights: np.ndarray, size: int) -> np.ndarray:
     return weights[radius] + 2 * np.cos(angle) @ weights[radius + 1 :]
 
 
-@_record
-class KernelBlur:
+@record
+class KernelBlur(Operator):
     """Convolution with any ``kernel`` (odd, odd), symmetric padding; scipy.ndimage.convolve with mode ``reflect``.
 
     The kernel is used as given: not normalised, symmetric or not. Even sizes are refused, for they have no centre
@@ -167,7 +236,7 @@ class KernelBlur:
         if shape is not None and (len(shape) != 2 or shape[0] % 2 == 0 or shape[1] % 2 == 0):
             raise ValueError(f"kernel must be two-dimensional with odd sizes; got shape {shape}")
 
-    def __call__(self, image: Array) -> Array:
+    def forward(self, image: Array) -> Array:
         (top, left), shape = self._radii, image.shape[-2:]
         padding = [(0, 0)] * (image.ndim - 2) + [(top, top), (left, left)]
         padded = jnp.pad(image, padding, mode="symmetric")
@@ -178,8 +247,9 @@ class KernelBlur:
         full = jnp.fft.irfft2(product, s=sizes)
         return full[..., 2 * top : 2 * top + shape[0], 2 * left : 2 * left + shape[1]]
 
-    def adjoint(self, image: Array) -> Array:
-        (adjoint,) = jax.linear_transpose(self.__call__, jax.ShapeDtypeStruct(image.shape, image.dtype))(image)
+    def backward(self, observed: Array) -> Array:
+        image = jax.ShapeDtypeStruct(observed.shape, observed.dtype)
+        (adjoint,) = jax.linear_transpose(self.forward, image)(observed)
         return adjoint
 
     def norm(self) -> Array:
@@ -192,13 +262,17 @@ class KernelBlur:
         is_uneven = [jnp.any(kernel != jnp.flip(kernel, axis)) for axis in (0, 1)]
         return jnp.abs(kernel).sum() * 2 ** ((is_uneven[0] + 0.0 + is_uneven[1]) / 2)
 
+    def distance(self, image: Array, observed: Array) -> Array:
+        """Root mean square of x - f: as in the authors' runs, the image is not blurred first."""
+        return jnp.sqrt(jnp.mean((image - observed) ** 2))
+
     @property
     def _radii(self) -> tuple[int, int]:
         return self.kernel.shape[0] // 2, self.kernel.shape[1] // 2
 
 
-@_record
-class Mask:
+@record
+class Mask(Operator):
     """Keeps the pixels where ``keep`` (h, w) is true and sets the others to 0: inpainting."""
 
     keep: Array
@@ -208,29 +282,40 @@ class Mask:
             kept = f"{int(np.count_nonzero(self.keep))} of its pixels kept"
             raise ValueError(f"keep must be (h, w) and true somewhere; got shape {self.keep.shape}, {kept}")
 
-    def __call__(self, image: Array) -> Array:
+    def forward(self, image: Array) -> Array:
         if image.shape[-2:] != self.keep.shape:
             raise ValueError(f"the mask is for images of size {self.keep.shape}; got size {image.shape[-2:]}")
         return jnp.where(self.keep, image, 0)
 
-    def adjoint(self, image: Array) -> Array:
-        return self(image)
+    def backward(self, observed: Array) -> Array:
+        return self.forward(observed)
 
     def norm(self) -> float:
         """Exact, as some pixel is kept."""
         return 1.0
 
+    def start(self, observed: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+        """What is known, continued to the nearest pixels: from zero a wide hole is not filled in a few steps."""
+        missing = np.asarray(self.keep) == 0
+        rows, columns = np.asarray(distance_transform_edt(missing, return_distances=False, return_indices=True))
+        return observed[..., rows, columns]
 
-@_hashable_record
-class BlockAverage:
+    def distance(self, image: Array, observed: Array) -> Array:
+        """Root mean square over the known pixels."""
+        left = self.forward(image) - observed
+        return jnp.sqrt(jnp.sum(left**2) / (len(left) * jnp.sum(self.keep)))
+
+
+@hashable_record
+class BlockAverage(Operator):
     """Means over blocks of ``factor`` x ``factor`` pixels of images of size ``shape``: what upsampling undoes.
 
     Where the factor does not divide a size, the last blocks are smaller and their means are over the pixels they
     have: the result has ceil(h / factor) x ceil(w / factor) pixels.
     """
 
-    factor: int = dataclasses.field(metadata=_static)
-    shape: tuple[int, int] = dataclasses.field(metadata=_static)
+    factor: int = dataclasses.field(metadata=STATIC)
+    shape: tuple[int, int] = dataclasses.field(metadata=STATIC)
 
     def __post_init__(self):
         if not isinstance(self.factor, int) or self.factor < 1:
@@ -243,7 +328,7 @@ class BlockAverage:
         h, w = self.shape
         return -(-h // self.factor), -(-w // self.factor)
 
-    def __call__(self, image: Array) -> Array:
+    def forward(self, image: Array) -> Array:
         if image.shape[-2:] != self.shape:
             raise ValueError(f"shape says images of size {self.shape}; got size {image.shape[-2:]}")
         rows, columns = self.output_shape
@@ -252,14 +337,19 @@ class BlockAverage:
         blocks = padded.reshape(*image.shape[:-2], rows, self.factor, columns, self.factor)
         return blocks.sum((-3, -1)) / jnp.asarray(self._counts, blocks.dtype)
 
-    def adjoint(self, image: Array) -> Array:
-        spread = image / jnp.asarray(self._counts, image.dtype)
+    def backward(self, observed: Array) -> Array:
+        spread = observed / jnp.asarray(self._counts, observed.dtype)
         repeated = spread.repeat(self.factor, -2).repeat(self.factor, -1)
         return repeated[..., : self.shape[0], : self.shape[1]]
 
     def norm(self) -> float:
         """Exact: A A' = diag(1 / pixels in the block)."""
         return float(self._counts.min() ** -0.5)
+
+    def plain(self, observed: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+        """Every block of one value."""
+        repeated = observed.repeat(self.factor, axis=-2).repeat(self.factor, axis=-1)
+        return repeated[..., : shape[-2], : shape[-1]]
 
     @property
     def _counts(self) -> np.ndarray:
@@ -268,7 +358,7 @@ class BlockAverage:
         return np.outer(*(np.minimum(self.factor, size - s) for s, size in zip(starts, self.shape, strict=True)))
 
 
-@_hashable_record
+@hashable_record
 class FirstDifferences:
     """B: forward differences, (..., h, w) to (..., 2, h, w); [0] down the columns, [1] along the rows (Appendix C).
 

@@ -19,7 +19,7 @@ from ..model import Grade, apply_grade
 from ..networks import AnyNetwork, Layer
 from ..training.grades import GradeProblem
 from .awake import apply_with_awake, awake_features, pull_back
-from .operators import FirstDifferences, Mask, Operator
+from .operators import FirstDifferences, Operator
 
 DIFFERENCES = FirstDifferences()
 
@@ -82,7 +82,7 @@ class Restoration:
         differences = DIFFERENCES(image)
         moved = data.alpha * differences + (1 - data.alpha) * u
         u = jax.lax.stop_gradient(soft_threshold(moved, data.alpha * data.weight / data.beta))
-        fit = 0.5 * jnp.sum((data.observed - data.operator(image)) ** 2)
+        fit = 0.5 * jnp.sum((data.observed - data.operator.forward(image)) ** 2)
         coupling = 0.5 * data.beta * jnp.sum((u - differences) ** 2)
         return fit + coupling + data.weight * jnp.sum(jnp.abs(u)), u
 
@@ -108,7 +108,8 @@ class RestorationTask:
     reference: Array | None = None
 
     def problem(self, network: AnyNetwork, index: int) -> GradeProblem:
-        scale = self._scale() if index else jnp.float32(1)
+        # epsilon_{l+1}, the root mean square of what the image leaves of the observation, as the operator measures it.
+        scale = self.operator.distance(self.image, self.observed) if index else jnp.float32(1)
         numbers = (jnp.float32(number) for number in (self.weight, self.beta, self.alpha))
         awake = awake_features(network, self.features)
         features = self.features if awake is None else self.features[:, awake]
@@ -117,18 +118,6 @@ class RestorationTask:
         if self.reference is not None:
             metrics["psnr"] = Partial(_psnr, network, data, self.reference)
         return GradeProblem(Restoration(network), data, scale, auxiliary=self.auxiliary, metrics=metrics)
-
-    def _scale(self) -> Array:
-        """epsilon_{l+1} = root mean square of (current image - observed image), the image taken as it is (not blurred).
-
-        Where the observation has another size (upsampling), the image is first brought to it by the operator; where
-        pixels are missing, the mean is over the others.
-        """
-        if isinstance(self.operator, Mask):
-            left = self.operator(self.image) - self.observed
-            return jnp.sqrt(jnp.sum(left**2) / (len(left) * jnp.sum(self.operator.keep)))
-        image = self.image if self.image.shape == self.observed.shape else self.operator(self.image)
-        return jnp.sqrt(jnp.mean((image - self.observed) ** 2))
 
     def after(self, grade: Grade, auxiliary) -> "RestorationTask":
         added, features = apply_in_blocks(grade, self.features, self.image.shape)

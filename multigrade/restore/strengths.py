@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .operators import GaussianBlur, Identity, Operator
+from .operators import Identity, Operator
 from .variational import DIFFERENCES, dct, solve
 
 EDGE = 0.012  # lambda / beta in denoising: the recorded winner's 0.01, and best on our free pictures, too
@@ -35,16 +35,19 @@ class Strengths(NamedTuple):
 
 
 def choose_strengths(observed: np.ndarray, operator: Operator, noise: float) -> Strengths:
-    """lambda and beta for an observation (channels, h, w) with this noise, on the unit scale."""
+    """lambda and beta for an observation with this noise, on the unit scale.
+
+    Where the operator is diagonal in the DCT basis, by its eigenvalues: all 1 means denoising.
+    """
     noise = max(noise, LEAST_NOISE)
-    if isinstance(operator, Identity):
+    spectrum = operator.eigenvalues((observed.shape[-2], observed.shape[-1]))
+    if spectrum is None:
+        weight = max(OTHER_RULE * noise, OTHER_LEAST)
+        return Strengths(weight, weight / EDGE)
+    if (spectrum == 1).all():
         return for_denoising(observed, noise)
-    if isinstance(operator, GaussianBlur):
-        variance = prior_variance(observed, operator.eigenvalues(observed.shape[-2:]), noise)
-        beta = BLUR_FACTOR * noise**2 / variance
-        return Strengths(BLUR_EDGE * beta, beta)
-    weight = max(OTHER_RULE * noise, OTHER_LEAST)
-    return Strengths(weight, weight / EDGE)
+    beta = BLUR_FACTOR * noise**2 / prior_variance(observed, spectrum, noise)
+    return Strengths(BLUR_EDGE * beta, beta)
 
 
 def for_denoising(observed: np.ndarray, noise: float, *, iterations: int = 25) -> Strengths:

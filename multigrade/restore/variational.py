@@ -21,9 +21,8 @@ import numpy as np
 import scipy.fft
 from jax import Array
 from jax.scipy.sparse.linalg import cg
-from scipy.ndimage import distance_transform_edt
 
-from .operators import FirstDifferences, Identity, Mask, Operator
+from .operators import FirstDifferences, Operator
 
 DIFFERENCES = FirstDifferences()
 JUMP = 0.03  # rho = lambda / JUMP: with it ADMM settles fastest on natural images (our choice)
@@ -52,10 +51,10 @@ def solve(
     observed = np.asarray(observed, np.float32)
     shape = observed.shape if shape is None else shape
     rho = np.float32(max(min(weight / JUMP, beta), LEAST_RHO))
-    constant = np.asarray(operator.adjoint(jnp.asarray(observed)))
+    constant = np.asarray(operator.backward(jnp.asarray(observed)))
     differences, adjoint = ORDERS[order]
     image_step = _image_step(operator, shape, order, rho)
-    image = _start(observed, operator, shape)
+    image = operator.start(observed, shape)
     split = dual = np.zeros(np.shape(differences(image)), np.float32)
     for _ in range(iterations):
         image = image_step(constant + rho * adjoint(split - dual), image)
@@ -63,15 +62,6 @@ def solve(
         split = huber_prox(moved, weight, beta, rho)
         dual = moved - split
     return image
-
-
-def _start(observed: np.ndarray, operator: Operator, shape: tuple[int, ...]) -> np.ndarray:
-    """Zero, or what is known, continued to the nearest pixels: from zero a wide hole is not filled in so few steps."""
-    if not isinstance(operator, Mask):
-        return np.zeros(shape, np.float32)
-    missing = np.asarray(operator.keep) == 0
-    rows, columns = np.asarray(distance_transform_edt(missing, return_distances=False, return_indices=True))
-    return observed[..., rows, columns]
 
 
 def huber_prox(v: np.ndarray, weight: float, beta: float, rho: float) -> np.ndarray:
@@ -88,16 +78,15 @@ def huber(difference: Array, weight: float, beta: float) -> Array:
 
 def objective(image, observed, operator: Operator, weight: float, beta: float) -> float:
     """1/2 ||f - A z||^2 + sum h(B z), the paper's objective with u eliminated."""
-    misfit = jnp.asarray(observed, jnp.float32) - operator(jnp.asarray(image, jnp.float32))
+    misfit = jnp.asarray(observed, jnp.float32) - operator.forward(jnp.asarray(image, jnp.float32))
     return float(0.5 * jnp.sum(misfit**2) + jnp.sum(huber(DIFFERENCES(jnp.asarray(image)), weight, beta)))
 
 
 def _image_step(operator: Operator, shape, order: int, rho) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
     """(right-hand side, last z) -> z with (A'A + rho B'B) z = right-hand side."""
-    eigenvalues = getattr(operator, "eigenvalues", None)
-    if eigenvalues is not None or isinstance(operator, Identity):
-        spectrum = 1.0 if eigenvalues is None else eigenvalues(shape[-2:]) ** 2
-        normal = spectrum + rho * DIFFERENCES.normal_eigenvalues(shape[-2:]) ** order
+    spectrum = operator.eigenvalues((shape[-2], shape[-1]))
+    if spectrum is not None:
+        normal = spectrum**2 + rho * DIFFERENCES.normal_eigenvalues(shape[-2:]) ** order
         inverse = (1 / normal).astype(np.float32)
         return lambda right, _: idct(inverse * dct(right))
     return lambda right, last: np.asarray(_conjugate_gradients(operator, order, rho, right, last))
@@ -109,7 +98,7 @@ def _conjugate_gradients(operator, order, rho, right, last):
         rough = z
         for _ in range(order):
             rough = DIFFERENCES.adjoint(DIFFERENCES(rough))
-        return operator.adjoint(operator(z)) + rho * rough
+        return operator.backward(operator.forward(z)) + rho * rough
 
     return cg(normal, right, x0=last, maxiter=CG_STEPS)[0]
 

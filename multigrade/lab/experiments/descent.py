@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from ... import structures
+from ... import paper, structures
 from ...curvature.observers import SpectrumObserver, edge_of_stability
 from ...curvature.tracking import summarise_spectrum
 from ...model import staged_values
@@ -19,10 +19,7 @@ from ..images import eigenvalue_subset, shrunk
 from ..job import Result
 from .context import Context
 
-WINDOW = 20  # records of the stopping rule; the authors' recorded runs
 GRID = 1000  # points at which predictions of synthetic data are kept; our choice
-ALPHA = 0.99  # of the proximal step, Appendix C
-DENOISING_STRIDE = 4  # the eigenvalue runs of denoising take every fourth of every second pixel
 
 
 class Data(NamedTuple):
@@ -41,10 +38,10 @@ def descent(context: Context) -> Result:
     structure, is_image_sweep = structures.PAPER[settings["structure"]], settings["config"] == "image sweep"
     if is_image_sweep:
         # As in the image reconstruction runs, and the same seed in every grade.
-        structure = structures.with_init(structure, weight_init="glorot", bias_std=0.01)
+        structure = structures.with_init(structure, weight_init=paper.IMAGE_WEIGHT_INIT, bias_std=paper.IMAGE_BIAS_STD)
     fit = fit_grades(
         structure, *data.train, _plan(
-            context, stopping=Plateau(WINDOW, settings["tolerance"]), seed_per_grade=not is_image_sweep
+            context, stopping=Plateau(paper.STOPPING_WINDOW, settings["tolerance"]), seed_per_grade=not is_image_sweep
         ),
         validation=data.validation, checkpoint=context.checkpoint,
     )  # fmt: skip
@@ -131,12 +128,14 @@ def half_mean_square(prediction: np.ndarray, target: np.ndarray) -> float:
 def denoising_descent(context: Context) -> Result:
     """The restoration objective by gradient descent on a small picture, with its spectrum (Section 6)."""
     settings = context.settings
-    image = shrunk(eigenvalue_subset(settings["image"], context.pixels, DENOISING_STRIDE), settings["size"])
+    image = shrunk(
+        eigenvalue_subset(settings["image"], context.pixels, paper.DENOISING_SPECTRUM_STRIDE), settings["size"]
+    )
     observed = add_noise(image, settings["noise"], seed=settings["noise_seed"])
     channels = jnp.asarray(observed[None], jnp.float32)
     task = RestorationTask(
         jnp.asarray(pixel_coordinates(*image.shape)), channels, jnp.zeros_like(channels), Identity(),
-        settings["weight"], settings["beta"], ALPHA, reference=jnp.asarray(image[None], jnp.float32),
+        settings["weight"], settings["beta"], paper.ALPHA, reference=jnp.asarray(image[None], jnp.float32),
     )  # fmt: skip
     structure = structures.PAPER[settings["structure"]]
     identity = {"data": fingerprint(observed), "strengths": (settings["weight"], settings["beta"])}

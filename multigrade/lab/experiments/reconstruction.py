@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from ... import restore
+from ... import paper, restore, structures
 from ...model import MultiGrade
 from ...pictures.files import add_blur, add_noise
 from ...restore import baselines
@@ -16,13 +16,10 @@ from ...restore.metrics import psnr
 from ...restore.operators import GaussianBlur
 from ...restore.restoration import pixel_coordinates
 from ...training.observers import Observation, Observer, Snapshot
-from ...training.record import RunRecord
+from ...training.record import Outcome, RunRecord
 from ..job import Result
 from .context import Context
 
-# Hidden layers per grade (MGDL) or in all (SGDL) of the paper's structures, Appendix D.
-LAYERS = {"MGDL-2": 2, "SGDL-2": 8, "MGDL-3": 3, "SGDL-3": 12}
-NUM_SNAPSHOTS = 4  # Figure 5: iterations 9800, 9850, 9900 and 9950 of 10,000
 SNAPSHOT_GRAIN = 10  # records of the paper recipe are that far apart
 
 
@@ -33,10 +30,12 @@ def regression(context: Context) -> Result:
     grade = 3 if settings["method"] == "MGDL" else 0
     keeper = (ParametersAt(steps, grade, math.gcd(*steps)),) if steps else ()
     restored = restore.regress(image, options=_options(context, keeper))
-    train = [psnr(stage[::2, ::2], image[::2, ::2]) for stage in restored.stages]
-    test = [psnr(stage, image) for stage in restored.stages]
-    metrics = {**restored.metrics, "train_psnr": train[-1], "test_psnr": test[-1]}
-    metrics |= {"grades_train_psnr": train, "grades_test_psnr": test}
+    metrics = dict(restored.metrics)
+    if not _is_diverged(restored):
+        train = [psnr(stage[::2, ::2], image[::2, ::2]) for stage in restored.stages]
+        test = [psnr(stage, image) for stage in restored.stages]
+        metrics |= {"train_psnr": train[-1], "test_psnr": test[-1]}
+        metrics |= {"grades_train_psnr": train, "grades_test_psnr": test}
     records, shots = _snapshots(restored.model, restored.records, image.shape)
     metrics["snapshots"] = {step: psnr(shot, image) for step, shot in shots.items()}
     pictures = _pictures(image[::2, ::2], restored.stages, image) | {f"step {k}": shot for k, shot in shots.items()}
@@ -53,9 +52,16 @@ def restoration(context: Context) -> Result:
         restored = restore.deblur(observed, blur_sigma=settings["blur"], **given)
     else:
         restored = restore.denoise(observed, **given)
-    metrics = {**restored.metrics, "test_psnr": restored.metrics["result"]["psnr"]}
-    metrics["grades_test_psnr"] = [quality["psnr"] for quality in restored.metrics["grades"]]
+    metrics = dict(restored.metrics)
+    if not _is_diverged(restored):
+        metrics["test_psnr"] = metrics["result"]["psnr"]
+        metrics["grades_test_psnr"] = [quality["psnr"] for quality in metrics["grades"]]
     return Result(metrics, restored.records, {}, _pictures(observed, restored.stages, image))
+
+
+def _is_diverged(restored: restore.Restored) -> bool:
+    """Whether a grade diverged: such a run has no PSNR, whatever image is there in its place."""
+    return any(record.outcome is Outcome.DIVERGED for record in restored.records)
 
 
 def degraded(image: np.ndarray, settings: Mapping[str, Any]) -> np.ndarray:
@@ -65,12 +71,14 @@ def degraded(image: np.ndarray, settings: Mapping[str, Any]) -> np.ndarray:
 
 def _options(context: Context, observers: Sequence[Observer], **strengths) -> restore.Options:
     settings = context.settings
-    recipe = "paper" if settings["recipe"] == "quick" else settings["recipe"]
+    recipe = {"quick": "paper", "fast": "networks"}.get(settings["recipe"], settings["recipe"])
+    # Walnut is regressed by MGDL-3, where the recipes have MGDL-2.
+    layers = len(structures.PAPER[settings["structure"]][0].widths) - 2
     return restore.Options(
         method=settings["method"].lower(),
         recipe=recipe,
-        layers=LAYERS[settings["structure"]] if recipe in ("paper", "fast") else None,
-        epochs=settings["epochs"],
+        layers=None if recipe == "best" else layers,
+        steps=settings["epochs"],
         learning_rate=settings["learning_rate"],
         seed=settings["seed"],
         observers=(*context.observers, *observers),
@@ -94,7 +102,7 @@ def snapshot_steps(settings: Mapping[str, Any]) -> tuple[int, ...]:
         return ()
     spacing = max(epochs // 200 // SNAPSHOT_GRAIN, 1) * SNAPSHOT_GRAIN
     last = epochs // spacing * spacing
-    return tuple(step for k in range(NUM_SNAPSHOTS, 0, -1) if (step := last - k * spacing) > 0)
+    return tuple(step for k in range(paper.NUM_SNAPSHOTS, 0, -1) if (step := last - k * spacing) > 0)
 
 
 @dataclasses.dataclass(frozen=True)

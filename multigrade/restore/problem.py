@@ -1,0 +1,216 @@
+"""What is known and what is sought (``Problem``), how to train (``Options``), and what comes back (``Restored``).
+
+A recipe is a function ``solve(problem, options) -> Restored``; ``recipes`` has one file for each.
+"""
+
+import dataclasses
+import os
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..model import MultiGrade
+from ..training import Fit
+from ..training.observers import Observer
+from ..training.record import Outcome, RunRecord
+from .layout import to_picture
+from .metrics import psnr, ssim
+from .operators import Operator
+
+METHODS = ("mgdl", "sgdl")
+RECIPE_NAMES = ("best", "networks", "paper")
+OLD_RECIPE_NAMES = {"fast": "networks"}
+LEAST_SIGMA = 0.01  # on the 0..255 scale; less is no noise, and derivatives from probes that small drown in rounding
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Problem:
+    """f = A x + noise: an observation, what happened to the picture, and what is known of the noise.
+
+    Images are (channels, h, w), float32, 0 black and 1 white.
+
+    Parameters
+    ----------
+    task : str
+        "regress", "denoise", "deblur", "inpaint", "upsample" or "invert".
+    observed : ndarray
+        f. An image, except for "invert", where it may have any shape.
+    operator : Operator
+        A.
+    shape : tuple of int
+        Of the image that is sought, (channels, h, w).
+    noise_sigma : float
+        Standard deviation of the noise, on the 0..255 scale.
+    noise_was_estimated : bool
+    mask : ndarray or None
+        (h, w), true where the pixel is known; None where all are.
+    reference : ndarray or None
+        The clean image, for records of PSNR. No recipe learns from it.
+    is_grey : bool
+        Whether the result is (h, w), or (h, w, channels).
+    """
+
+    task: str
+    observed: np.ndarray
+    operator: Operator
+    shape: tuple[int, int, int]
+    noise_sigma: float = 0.0
+    noise_was_estimated: bool = False
+    mask: np.ndarray | None = None
+    reference: np.ndarray | None = None
+    is_grey: bool = True
+
+    @property
+    def noise(self) -> float:
+        """Standard deviation of the noise on the unit scale."""
+        return self.noise_sigma / 255
+
+    @property
+    def is_noisy(self) -> bool:
+        return self.noise_sigma >= LEAST_SIGMA
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """(h, w) of the image that is sought."""
+        return self.shape[1:]
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """How to train; None takes the recipe's value.
+
+    Parameters
+    ----------
+    method : str
+        "mgdl", grades, or "sgdl", one deep network.
+    recipe : str, optional
+        "best", "networks" or "paper". None takes the first of best and networks that the task has and that can do what
+        the other options ask for; ``Restored.metrics["recipe"]`` names it.
+    grades, layers, width : int, optional
+        Number of grades; hidden layers of each grade (mgdl) or in all (sgdl); neurons of each.
+    steps : int, optional
+        Of the optimiser, per grade.
+    learning_rate : float, optional
+    weight, beta : float, optional
+        lambda, the weight of total variation, and beta, that of its coupling (Appendix C).
+    seed : int
+    time_limit : float, optional
+        Seconds of training.
+    observers : sequence
+        What watches the training (``multigrade.training``).
+    checkpoint : path, optional
+        A file from which an interrupted run continues.
+    """
+
+    method: str = "mgdl"
+    recipe: str | None = None
+    grades: int | None = None
+    layers: int | None = None
+    width: int | None = None
+    steps: int | None = None
+    learning_rate: float | None = None
+    weight: float | None = None
+    beta: float | None = None
+    seed: int = 0
+    time_limit: float | None = None
+    observers: Sequence[Observer] = ()
+    checkpoint: str | os.PathLike | None = None
+
+    def __post_init__(self):
+        if self.method not in METHODS:
+            raise ValueError(f"method must be one of {', '.join(METHODS)}; got {self.method!r}")
+        if self.recipe not in (None, *RECIPE_NAMES, *OLD_RECIPE_NAMES):
+            raise ValueError(f"recipe must be one of {', '.join(RECIPE_NAMES)}; got {self.recipe!r}")
+        for name, lowest in (("grades", 1), ("layers", 1), ("width", 1), ("steps", 1), ("seed", 0)):
+            value = getattr(self, name)
+            if value is not None and value < lowest:
+                raise ValueError(f"{name} must be at least {lowest}; got {value!r}")
+        if self.seed >= 2**32:
+            raise ValueError(f"seed must be below 2**32; got {self.seed!r}")
+        if self.method == "sgdl" and self.grades not in (None, 1):
+            raise ValueError(f"grades must be 1 with method sgdl; got {self.grades}")
+        for name in ("learning_rate", "beta", "time_limit"):
+            value = getattr(self, name)
+            if value is not None and not (np.isfinite(value) and value > 0):
+                raise ValueError(f"{name} must be a positive number; got {value!r}")
+        if self.weight is not None and not (np.isfinite(self.weight) and self.weight >= 0):
+            raise ValueError(f"lambda must be at least 0; got {self.weight!r}")
+
+    @property
+    def has_strengths(self) -> bool:
+        return (self.weight, self.beta) != (None, None)
+
+    def num_grades(self, default: int) -> int:
+        """How many grades to train at most, where the recipe has ``default``."""
+        return (self.grades or default) if self.method == "mgdl" else 1
+
+
+@dataclasses.dataclass(frozen=True)
+class Restored:
+    """The result of a task. Images are (h, w) or (h, w, channels), not clipped.
+
+    Parameters
+    ----------
+    image : ndarray
+    stages : tuple of ndarray
+        The image after every grade; the last is ``image``.
+    model : MultiGrade
+        By the recipes paper and networks the model, at ``pixel_coordinates``, is the image. By best it is the grades
+        alone, which improve upon an image that no network makes.
+    records : tuple of RunRecord
+        How each grade was trained.
+    metrics : dict
+        "recipe", "noise_sigma", "outcomes", "seconds" and what the recipe knows besides. With a reference: "grades" and
+        "result", PSNR and SSIM after every grade and in the end, and "input". Where the grades are of no use, as after
+        too short a time limit, the image is the minimiser of the objective over all images, "is_minimiser" is true, and
+        the model has no grades. Where grades diverged, there is no "result": "fallback" is the quality of the image.
+    """
+
+    image: np.ndarray
+    stages: tuple[np.ndarray, ...]
+    model: MultiGrade
+    records: tuple[RunRecord, ...]
+    metrics: dict[str, Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class Recipe:
+    """How to solve a problem.
+
+    Parameters
+    ----------
+    solve : callable
+        (problem, options) -> Restored.
+    most_grades : callable
+        (options) -> the number of grades that are trained at most: what a view of the progress counts to.
+    refusal : callable
+        (size, options) -> why a picture of this size cannot be restored with these options, or None.
+    """
+
+    solve: Callable[[Problem, Options], Restored]
+    most_grades: Callable[[Options], int]
+    refusal: Callable[[tuple[int, int], Options], str | None] = lambda size, options: None
+
+
+def restored(problem: Problem, fit: Fit, stages: Sequence[np.ndarray], facts: dict[str, Any]) -> Restored:
+    """The result of these grades and images (channels, h, w), with PSNR and SSIM if there is a reference."""
+    metrics = {**facts, "outcomes": [str(record.outcome) for record in fit.records]}
+    metrics["seconds"] = sum(record.seconds for record in fit.records)
+    if fit.is_cut_short:
+        metrics["is_cut_short"] = True
+    pictures = tuple(to_picture(np.asarray(stage, np.float64), is_grey=problem.is_grey) for stage in stages)
+    if problem.reference is not None:
+        clean = to_picture(problem.reference, is_grey=problem.is_grey)
+        found = [quality(picture, clean) for picture in pictures]
+        # Grades that diverged have no quality: what is there instead of them is not their result.
+        is_diverged = any(record.outcome is Outcome.DIVERGED for record in fit.records)
+        metrics |= {"fallback": found[-1]} if is_diverged else {"grades": found, "result": found[-1]}
+        if problem.observed.shape == problem.reference.shape and problem.observed is not problem.reference:
+            metrics["input"] = quality(to_picture(problem.observed, is_grey=problem.is_grey), clean)
+    return Restored(pictures[-1], pictures, fit.model, fit.records, metrics)
+
+
+def quality(image: np.ndarray, reference: np.ndarray) -> dict[str, float]:
+    """PSNR and SSIM of a picture, (h, w) or (h, w, channels)."""
+    return {"psnr": psnr(image, reference), "ssim": ssim(image, reference)}

@@ -1,0 +1,83 @@
+"""What the recipes share: the paper's structures as the options change them, training, the minimiser."""
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+from ... import structures
+from ...model import MultiGrade
+from ...networks import Network
+from ...training import Checkpointing, Fit, Plan, train_grades
+from ..problem import Options, Problem
+from ..strengths import Strengths
+from ..variational import objective, solve
+
+
+def paper_structure(name: str, options: Options, outputs: int, **init) -> tuple[Network, ...]:
+    """The paper's structure of this name, such as "MGDL-3", unless the options say otherwise."""
+    grades = structures.PAPER[name]
+    width, layers = grades[0].widths[1], len(grades[0].widths) - 2
+    hidden = [(options.width or width,) * (options.layers or layers)] * options.num_grades(len(grades))
+    return structures.graded(2, hidden, outputs, **init)
+
+
+def most_paper_grades(options: Options) -> int:
+    """Of MGDL-2 and MGDL-3, which have equally many, unless the options say otherwise."""
+    return options.num_grades(len(structures.MGDL_3))
+
+
+def plan_of(options: Options, steps: int, optimiser: str, learning_rate, **more) -> Plan:
+    """A plan with the options' seed, time limit and observers."""
+    common = {"seed": options.seed, "time_limit": options.time_limit, "observers": options.observers}
+    return Plan(steps, optimiser, learning_rate, **{**common, **more})
+
+
+def train(structure, task, plan: Plan, identity: dict[str, Any], options: Options, **more) -> Fit:
+    """``train_grades`` with a checkpoint that belongs to the plan and to ``identity``."""
+    checkpoint = None if options.checkpoint is None else Checkpointing(options.checkpoint, identity=identity)
+    return train_grades(structure, task, plan, checkpoint=checkpoint, **more)
+
+
+def images(model: MultiGrade, task) -> list[np.ndarray]:
+    """The image after each grade."""
+    stages = []
+    for grade in model.grades:
+        task = task.after(grade, ())
+        stages.append(np.asarray(task.image))
+    return stages
+
+
+def facts_of(problem: Problem, recipe: str) -> dict[str, Any]:
+    """What every result names."""
+    return {
+        "recipe": recipe,
+        "noise_sigma": problem.noise_sigma,
+        "noise_was_estimated": problem.noise_was_estimated,
+    }
+
+
+def chosen(options: Options, strengths: Strengths) -> Strengths:
+    """lambda and beta: the caller's, else the recipe's."""
+    weight = strengths.weight if options.weight is None else options.weight
+    return Strengths(weight, strengths.beta if options.beta is None else options.beta)
+
+
+def objective_of(problem: Problem, image: np.ndarray, strengths: Strengths) -> float:
+    return objective(np.float32(image), problem.observed, problem.operator, *strengths)
+
+
+def minimiser_of(problem: Problem, strengths: Strengths) -> np.ndarray:
+    """The minimiser of the objective over all images."""
+    return solve(problem.observed, problem.operator, *strengths, shape=problem.shape)
+
+
+def or_minimiser(problem: Problem, fit: Fit, stages, strengths: Strengths) -> tuple[Fit, list, dict[str, Any]]:
+    """The grades, or the minimiser over all images where they were cut off or lost too early: where, by the objective,
+    they have not come half way to it from the observation."""
+    reached = objective_of(problem, stages[-1], strengths)
+    minimiser, plain = minimiser_of(problem, strengths), problem.operator.plain(problem.observed, problem.shape)
+    least, most = (objective_of(problem, image, strengths) for image in (minimiser, plain))
+    if reached <= (least + most) / 2:
+        return fit, list(stages), {"objective": reached}
+    return dataclasses.replace(fit, model=MultiGrade()), [minimiser], {"objective": least, "is_minimiser": True}
