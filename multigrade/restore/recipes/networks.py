@@ -49,7 +49,8 @@ def solve(problem: Problem, options: Options) -> Restored:
     """Denoising is judged by a second look at the noise, a blur that is diagonal by what is left unexplained."""
     if problem.task == "denoise" and problem.is_noisy:
         return _denoise(problem, options)
-    strengths = chosen(options, choose_strengths(problem.observed, problem.operator, problem.noise))
+    # In float64 the prior's threshold is compared in double precision: the bits of the image depend on it.
+    strengths = chosen(options, choose_strengths(problem.observed, problem.operator, np.float64(problem.noise)))
     target = minimise_over_images(problem.observed, problem.operator, *strengths, shape=problem.shape)
     is_judged = problem.is_noisy and problem.operator.eigenvalues(problem.size) is not None
     judge = Unexplained(problem.observed, problem.operator, problem.noise) if is_judged else None
