@@ -111,7 +111,7 @@ def _equal_rates(config) -> Iterator[Cell]:
     for setting, (method, other) in itertools.product((1, 2), (METHODS, METHODS[::-1])):
         yield {
             "kind": "descent", "setting": setting, "method": method, "structure": f"{method}-1",
-            "learning_rate": PAPER_RATES[str(setting), other],
+            "learning_rate": paper.SYNTHETIC_RATES[str(setting), other],
         }  # fmt: skip
 
 
@@ -173,7 +173,7 @@ def _frequencies(config) -> Iterator[Cell]:
     for method in (*METHODS, "MSDL"):
         for setting in (1, 2):
             networks = "MSDL" if method == "MSDL" else f"{method}-1"
-            rate = PAPER_RATES[str(setting), method]
+            rate = paper.SYNTHETIC_RATES[str(setting), method]
             yield {
                 "kind": "frequencies", "setting": setting, "method": method, "networks": networks, "learning_rate": rate
             }  # fmt: skip

@@ -5,6 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
+from multigrade import paper
 from multigrade.lab import catalogue, recipes
 from multigrade.lab.images import ENTRIES, Pictures, eigenvalue_subset, shrunk
 from multigrade.pictures.files import Picture, save
@@ -13,9 +14,9 @@ NAMES = [item.name for item in catalogue.items()]
 # Methods, images, levels and rates of the list; baselines are one job per cell.
 NUM_JOBS = {
     "table1": 6 * 2 + 6, "figure-cameraman": 2 + 1, "table2": 18 * 2 + 18, "table3": 9 * 2 + 9,
-    "lr-synthetic": 4 * len(recipes.SYNTHETIC_RATES), "lr-image": 8 * len(recipes.IMAGE_RATES), "eig-synthetic": 4,
+    "lr-synthetic": 4 * len(paper.SYNTHETIC_SWEEP), "lr-image": 8 * len(paper.IMAGE_SWEEP), "eig-synthetic": 4,
     "alpha-synthetic": 4, "eig-image-regression": 8, "eig-image-denoising": 8,
-    "msdl-synthetic": 4 + 4 * len(recipes.SYNTHETIC_RATES), "theory": 4, "convex": 2,
+    "msdl-synthetic": 4 + 4 * len(paper.SYNTHETIC_SWEEP), "theory": 4, "convex": 2,
 }  # fmt: skip
 
 

@@ -26,7 +26,7 @@ from multigrade.lab.claims.spectral_rules import (
     steadier,
 )
 from multigrade.lab.job import Job, Result, Saved
-from multigrade.lab.recipes import SYNTHETIC_RATES
+from multigrade.paper import SYNTHETIC_SWEEP as SYNTHETIC_RATES
 from multigrade.training.record import Outcome
 
 from . import worlds

@@ -7,7 +7,7 @@ import numpy as np
 from multigrade.lab import catalogue
 from multigrade.lab.claims.reconstruction import PAPER
 from multigrade.lab.job import Job, Result, Saved
-from multigrade.synthetic import PAPER_RATES
+from multigrade.paper import SYNTHETIC_RATES
 from multigrade.training.record import RunRecord
 
 
@@ -151,7 +151,7 @@ def sweep_losses(settings, is_right) -> dict:
         loss = 1e-4 if good else 0.5
     else:
         loss = 0.5 if method != "MSDL" and good else 1e-4
-    is_captions = rate == PAPER_RATES[str(settings["setting"]), method]
+    is_captions = rate == SYNTHETIC_RATES[str(settings["setting"]), method]
     return {"train_loss": loss, "validation_loss": 1e-5 if is_captions == is_right else 0.6, "is_diverged": False}
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from ...synthetic import PAPER_RATES
+from ...paper import SYNTHETIC_RATES
 from .ledger import Cells, Claim, Finding, Need
 from .measures import by_rate, missing_rates, named, shared_rates
 from .reconstruction import title
@@ -79,7 +79,7 @@ def _setting_2() -> Iterator[Claim]:
 
 
 def _caption(setting: int, method: str) -> Claim:
-    rate, item = PAPER_RATES[str(setting), method], "msdl-synthetic" if method == "MSDL" else "lr-synthetic"
+    rate, item = SYNTHETIC_RATES[str(setting), method], "msdl-synthetic" if method == "MSDL" else "lr-synthetic"
     return Claim(
         f"{item}/{setting}/{method.lower()}-caption", "Section 7" if method == "MSDL" else "Section 6",
         f"Setting {setting}: {rate} is {method}'s rate of lowest validation loss in [0.001, 0.5].",

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from ...synthetic import PAPER_RATES
+from ...paper import SYNTHETIC_RATES
 from .correlations import CLOSE, goes_with_the_number, smallest_matters_more
 from .ledger import Claim, Need, Status
 from .measures import OSCILLATES, SLIGHTLY
@@ -63,7 +63,7 @@ def claims() -> Iterator[Claim]:
 
 def _synthetic(setting: int, method: str, **where) -> Need:
     """The run at the caption's rate, unless ``learning_rate`` says otherwise (None: at any rate)."""
-    where = {"learning_rate": PAPER_RATES[str(setting), method]} | where
+    where = {"learning_rate": SYNTHETIC_RATES[str(setting), method]} | where
     given = {name: value for name, value in where.items() if value is not None}
     return Need(f"setting {setting} {method}", "descent",
                 {"config": "synthetic spectrum", "setting": setting, "method": method, **given})  # fmt: skip
