@@ -1,0 +1,188 @@
+"""What is killed. Each target makes its files in a folder, continuing what it finds there, and is called in a child
+process of its own; ``results`` are the files whose bytes count."""
+
+import dataclasses
+import os
+import random
+import resource
+import signal
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from multigrade import cli, structures
+from multigrade.files import write_arrays
+from multigrade.lab.executors import Experiment, run_jobs
+from multigrade.lab.store import Store
+from multigrade.model import grades_to_arrays
+from multigrade.training import Checkpointing, Plan, fit_grades
+from multigrade.training.record import records_to_arrays
+
+from ..lab import small
+
+X = np.linspace(-1, 1, 64)[:, None]
+Y = np.abs(np.sin(4 * X))
+
+
+@dataclasses.dataclass(frozen=True)
+class Target:
+    """``run(folder)`` makes ``results(folder)``; ``share`` of all kills are of this kind.
+
+    ``victim`` names the process to kill: the child itself, or one of its own children.
+    """
+
+    name: str
+    run: Callable[[Path], None]
+    share: float
+    victim: str = "child"
+
+
+def results(folder: Path) -> dict[str, bytes]:
+    """Every file that a run was asked for: neither checkpoints nor what says when and where, nor hidden ones."""
+    found = {}
+    for path in sorted(folder.rglob("*")):
+        inside = path.relative_to(folder)
+        hidden = any(part.startswith(".") for part in inside.parts)
+        if path.is_file() and not hidden and path.suffix != ".checkpoint" and path.name != "run.json":
+            found[str(inside)] = path.read_bytes()
+    return found
+
+
+def fit(folder: Path, **options) -> None:
+    """Two grades with random batches, the best of their parameters, saved after every chunk of steps."""
+    structure = structures.graded(1, [(8,), (8,)], 1)
+    plan = Plan(steps=400, learning_rate=0.01, record_every=20, batch_size=16, keep="best", seed=3, **options)
+    saving = Checkpointing(folder / "fit.checkpoint", every=0.0)
+    done = fit_grades(structure, X, Y, plan, validation=(X[::3], Y[::3]), checkpoint=saving)
+    arrays, ends = records_to_arrays([dataclasses.replace(record, seconds=0.0) for record in done.records])
+    write_arrays(folder / "result.safetensors", "soak", {**grades_to_arrays(done.model.grades), **arrays}, {"e": ends})
+
+
+def table_command(folder: Path) -> None:
+    """``multigrade fit`` and ``predict``."""
+    data = folder / "data.csv"
+    if not data.exists():
+        new = folder / ".data"
+        np.savetxt(new, np.hstack([X, Y]), delimiter=",", header="x,y", comments="")
+        new.replace(data)
+    model = folder / "model.safetensors"
+    _command("fit", data, "--model", model, "--steps", "150", "--width", "8", "--grades", "1", "--quiet")
+    _command("predict", model, data, "-o", folder / "out.csv", "--quiet")
+    model.unlink()  # it says how long the grades took; the predictions do not
+
+
+def image_command(folder: Path) -> None:
+    """``multigrade denoise`` of a small picture."""
+    noisy = folder / "noisy.png"
+    if not noisy.exists():
+        new = folder / ".noisy.png"
+        Image.fromarray(np.random.default_rng(0).integers(60, 190, (16, 16), np.uint8)).save(new)
+        new.replace(noisy)
+    options = [
+        "--recipe",
+        "paper",
+        "--steps",
+        "40",
+        "--width",
+        "8",
+        "--layers",
+        "1",
+        "--grades",
+        "2",
+        "--noise-sigma",
+        "20",
+    ]
+    _command("denoise", noisy, "-o", folder / "out.png", *options, "--quiet")
+
+
+def driver(folder: Path) -> None:
+    """The lab's driver, doing its jobs itself."""
+    run_jobs(small.jobs(2, epochs=120), Store(folder / "store"), Experiment(small.run), executor="inline")
+
+
+def workers(folder: Path) -> None:
+    """The lab's driver with two workers, one of which is killed while the driver lives on."""
+    reports = run_jobs(
+        small.jobs(4, epochs=120), Store(folder / "store"), Experiment(small.run), executor="processes", workers=2
+    )
+    if any(report.status == "failed" for report in reports):
+        sys.exit("\n".join(report.sentence for report in reports))
+
+
+def ray_node(folder: Path) -> None:
+    """The same on Ray, of which a worker is killed."""
+    run_jobs(small.jobs(4, epochs=120), Store(folder / "store"), Experiment(small.run), executor="ray", workers=2)
+
+
+def full_disk(folder: Path) -> None:
+    """A fit whose files may not grow beyond a random size: it warns, or ends with one OSError, and is begun again."""
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    limit = random.SystemRandom().randrange(0, 40_000)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            fit(folder)
+        except OSError:
+            leftover = [path.name for path in folder.iterdir() if path.name.startswith(".")]
+            if leftover:
+                sys.exit(f"a full disk left {leftover}")
+    resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    fit(folder)
+
+
+def jumping_clock(folder: Path) -> None:
+    """A fit while the clocks that the process sees jump by hours, forth and back."""
+    jump, clocks = random.SystemRandom(), {name: getattr(time, name) for name in ("time", "monotonic", "perf_counter")}
+    for name, clock in clocks.items():
+        setattr(time, name, lambda clock=clock: clock() + jump.choice([0, 0, 0, 3600.0, -3600.0, 1e6]))
+    fit(folder)
+
+
+def _command(*arguments) -> None:
+    sys.argv = ["multigrade", *map(str, arguments)]
+    try:
+        cli.main()
+    except SystemExit as stop:
+        if stop.code:
+            raise
+
+
+def known() -> list[Target]:
+    """Ray's only where it is installed."""
+    made = [
+        Target("fit", fit, 0.5),
+        Target("multigrade fit and predict", table_command, 0.12),
+        Target("multigrade denoise", image_command, 0.08),
+        Target("the lab's driver", driver, 0.14),
+        Target("a worker of the lab", workers, 0.02, victim="grandchild"),
+        Target("a full disk", full_disk, 0.07),
+        Target("a jumping clock", jumping_clock, 0.07),
+    ]
+    try:
+        import ray  # noqa: F401  # pyright: ignore[reportMissingImports]
+    except ImportError:
+        return made
+    return [*made, Target("a worker of Ray", ray_node, 0.02, victim="grandchild")]
+
+
+def descendants(pid: int) -> list[int]:
+    """Processes below this one, from /proc."""
+    parents = {}
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            try:
+                text = Path("/proc", entry, "stat").read_text()
+            except OSError:
+                continue
+            parents[int(entry)] = int(text.rpartition(")")[2].split()[1])
+    found, front = [], [pid]
+    while front:
+        front = [child for child, parent in parents.items() if parent in front]
+        found += front
+    return found
