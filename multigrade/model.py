@@ -168,7 +168,8 @@ def grades_from_arrays(arrays: dict[str, np.ndarray], networks: Sequence[AnyNetw
             scale = arrays[f"grade{index}/scale"].astype(np.float32)
         largest = np.finfo(np.float32).max
         if scale.size != 1 or not all(
-            leaf.dtype.kind == "f" and np.all(np.abs(leaf) <= largest) for leaf in (*kept, scale)
+            leaf.dtype.kind == "f" and np.all(np.abs(np.asarray(leaf, np.float64)) <= largest)
+            for leaf in (*kept, scale)
         ):
             raise ValueError(f"the arrays of grade {index + 1} must be finite numbers")
         params = jax.tree.unflatten(treedef, kept)

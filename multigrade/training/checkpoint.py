@@ -129,7 +129,7 @@ def fingerprint(*arrays) -> str:
     digest = hashlib.sha256()
     for array in arrays:
         if array is not None:
-            array = np.ascontiguousarray(array)
+            array = np.asarray(array)
             digest.update(f"{array.dtype.str} {array.shape} ".encode() + array.tobytes())
         digest.update(b";")
     return digest.hexdigest()

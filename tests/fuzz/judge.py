@@ -5,6 +5,7 @@ import io
 import os
 import sys
 import warnings
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -59,6 +60,9 @@ def command(arguments: list[str], folder: Path) -> Outcome:
     lines = [line for line in err.getvalue().splitlines() if line.strip()]
     after = contents(folder)
     changed = sorted(name for name in before if after.get(name) != before[name])
+    if code == 0:  # an option may name a file that is there and is written anew
+        values = [value for option, value in pairwise(arguments) if option.startswith("-")]
+        changed = [name for name in changed if Path(name).name not in values]
     problem = failure
     if not problem and code not in (0, 2):
         problem = f"exit code {code}"

@@ -13,7 +13,7 @@ from . import judge
 NUMBERS = ("0", "-1", "1", "2", "1000000000", "99999999999999999999", "1.5", "nan", "inf", "-inf", "1e400", "", "x")
 PATHS = ("missing.csv", "folder", "loop", "loop/a.png", "/proc/a.png", "/proc/a.safetensors", "/dev/full/a.csv", "",
          "good.csv", "good.png", "empty.csv", "empty.png", "none/a.png", "a" * 300 + ".png", "out.png", "out.csv",
-         "out.safetensors", "OUT.PNG", "out", ".png", "model.safetensors", "nan.safetensors", "huge.csv",
+         "out.safetensors", "OUT.PNG", "out", ".png", "known.safetensors", "nan.safetensors", "huge.csv",
          "semicolon.csv", "complex.npz", "good.npz", "text.csv", "\u00e9.csv")  # fmt: skip
 WORDS = (
     "mgdl",
@@ -57,7 +57,7 @@ COMMANDS = {
 SHORT = {"fit": ["--steps", "2", "--width", "3", "--grades", "1"], "spectrum": ["--steps", "2"]}
 GOOD = {
     "fit": ["good.csv"],
-    "predict": ["model.safetensors", "good.npz"],
+    "predict": ["known.safetensors", "good.npz"],
     "spectrum": ["good.csv"],
     "denoise": ["good.png"],
 }
@@ -93,7 +93,7 @@ def fill(folder: Path) -> None:
     (folder / "folder").mkdir()
     os.symlink("loop", folder / "loop")
     model = MultiGradeRegressor(1, (3,), solver="muon", max_iter=2, random_state=0)
-    model.fit(rows[:, :2], rows[:, 2]).save(folder / "model.safetensors")
+    model.fit(rows[:, :2], rows[:, 2]).save(folder / "known.safetensors")
     model.model_ = _not_finite(model.model_)
     model.save(folder / "nan.safetensors")
 
