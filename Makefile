@@ -26,7 +26,7 @@ test: $(VENV)/dev   ## the tests
 	$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow"
 
 test-all: $(VENV)/dev   ## the tests and the long checks
-	$(BIN)/python -m pytest -n auto --dist worksteal
+	$(BIN)/python -m pytest -n auto --dist worksteal --hypothesis-profile=long
 
 check: $(VENV)/dev   ## format, lint, types
 	$(BIN)/ruff format --check .

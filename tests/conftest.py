@@ -1,5 +1,5 @@
 """Compiled programs: kept on disk for the whole session, for most of the tests' time would go into compiling them; and
-forgotten by a process that has too many of them."""
+forgotten by a process that has too many of them. And how many cases of a law are tried."""
 
 import os
 import sys
@@ -7,6 +7,14 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# How many cases of a law of tests/properties are tried: a few, always the same; or many new ones, if asked for by
+# --hypothesis-profile=long.
+COMMON = {"deadline": None, "database": None, "suppress_health_check": list(HealthCheck)}
+settings.register_profile("short", max_examples=15, derandomize=True, **COMMON)
+settings.register_profile("long", max_examples=7000, print_blob=True, **COMMON)
+settings.load_profile("short")
 
 
 def pytest_configure(config):

@@ -4,18 +4,9 @@ A profile says how many cases a cheap law gets; one that fits a network gets a f
 """
 
 import numpy as np
-from hypothesis import HealthCheck, settings
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
-
-settings.register_profile(
-    "short", max_examples=15, derandomize=True, deadline=None, database=None, suppress_health_check=list(HealthCheck)
-)
-settings.register_profile(
-    "long", max_examples=7000, deadline=None, database=None, print_blob=True, suppress_health_check=list(HealthCheck)
-)
-if settings._current_profile not in ("short", "long"):  # pytest was not asked for one
-    settings.load_profile("short")
 
 dear = settings(max_examples=max(settings.default.max_examples // 50, 3))
 """For a law that fits or solves something."""
