@@ -185,10 +185,20 @@ def run(data: Set, split: int, method: str) -> dict:
         chances[:, estimator.classes_] = estimator.predict_proba(X)
         loss = log_loss(y, chances, labels=np.arange(chances.shape[1]))
         scores = {"accuracy": accuracy_score(y, predicted), "log loss": loss}
+    if method == "MultiGrade":
+        scores["stages"] = _staged_scores(estimator, X, y)
     return {
         "set": data.name, "kind": data.kind, "split": split, "method": method, **scores,
         "seconds": fitted - started, "predict seconds": time.perf_counter() - fitted,
     }  # fmt: skip
+
+
+def _staged_scores(pipeline, X, y) -> list[float]:
+    """R2 or accuracy after each grade."""
+    from sklearn.metrics import accuracy_score, r2_score
+
+    measure = accuracy_score if hasattr(pipeline, "classes_") else r2_score
+    return [float(measure(y, stage)) for stage in pipeline[-1].staged_predict(pipeline[:-1].transform(X))]
 
 
 def read_results(path: Path) -> dict[tuple, dict]:
@@ -235,6 +245,17 @@ def print_tables(sets: list[Set], results: dict[tuple, dict]) -> None:
                 print(f"{data.name}: {len(common)} of {NUM_SPLITS} splits, as not all methods have run on the others")
         for measure in (*measures, "seconds"):
             print_table(kind, measure, chosen, complete, means)
+
+
+def print_stages(results: dict[tuple, dict]) -> None:
+    """What each grade of MultiGrade adds on the first split; a grade that is not there was not added."""
+    rows = {(k, name): r["stages"] for (k, name, split, _), r in results.items() if "stages" in r and split == 0}
+    if rows:
+        print("\n**R2 or accuracy after each grade, first split**\n\n| | grade 1 (linear) | grade 2 | grade 3 |")
+        print("|---|---|---|---|")
+    for (kind, name), stages in sorted(rows.items(), reverse=True):
+        cells = [f"{stage:.3f}" for stage in stages] + [""] * (3 - len(stages))
+        print(f"| {name} ({kind}) | " + " | ".join(cells) + " |")
 
 
 def _splits(results: dict[tuple, dict], kind: str, data: Set, method: str) -> set[int]:
@@ -290,6 +311,7 @@ def main() -> None:
         warnings.simplefilter("ignore")
         results = run_missing(sets, [name for name in methods if name not in missing], options.results)
     print_tables(sets, results)
+    print_stages(results)
 
 
 if __name__ == "__main__":
