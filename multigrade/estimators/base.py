@@ -371,7 +371,7 @@ class GradedEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     def transform(self, X):
         """The frozen features of the last grade at X, (n_samples, features); those of all members side by side."""
         (features,) = self._by_blocks(X, lambda x: [self.model_.features(x)])
-        return features.reshape(len(features), -1)
+        return features.reshape(len(features), -1).astype(np.float64)
 
     @property
     def _n_features_out(self) -> int:

@@ -13,9 +13,11 @@ def programs_on_disk():
     """Keep what is compiled inside in ~/.cache/multigrade, unless JAX was given a folder; MULTIGRADE_CACHE=off turns it
     off, and any other value is the folder.
 
-    The settings of JAX are as before afterwards.
+    Where JAX was imported before multigrade, XLA might print a screen of text for every program that it finds; nothing
+    is kept then, unless MULTIGRADE_CACHE names a folder. The settings of JAX are as before afterwards.
     """
-    folder = os.environ.get("MULTIGRADE_CACHE") or str(Path.home() / ".cache" / "multigrade")
+    is_quiet = os.environ.get("TF_CPP_MIN_LOG_LEVEL") == "3"
+    folder = os.environ.get("MULTIGRADE_CACHE") or (str(Path.home() / ".cache" / "multigrade") if is_quiet else "off")
     if jax.config.values["jax_compilation_cache_dir"] or folder == "off":
         yield
         return
