@@ -73,3 +73,9 @@ PAPER: dict[str, Structure] = {
     "SGDL-1": SGDL_1, "SGDL-2": SGDL_2, "SGDL-3": SGDL_3, "SGDL-4": SGDL_4,
     "MGDL-1": MGDL_1, "MGDL-2": MGDL_2, "MGDL-3": MGDL_3, "MGDL-4": MGDL_4, "MSDL": MSDL,
 }  # fmt: skip
+# Section 7 suggests compactly supported activations for MSDL and does not try them.
+BEYOND: dict[str, Structure] = {
+    f"MSDL-{name}": (MultiScaleNetwork(Network((1, 8, 8, 8, 8, 1), name), (1.0, 2.0, 4.0, 8.0)),)
+    for name in ("srelu", "s2relu", "bspline")
+}
+NAMED = {**PAPER, **BEYOND}

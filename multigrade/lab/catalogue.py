@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from .. import paper
+from .. import paper, structures
 from ..paper import (
     BLUR_LEVELS,
     METHODS,
@@ -113,6 +113,13 @@ def _equal_rates(config) -> Iterator[Cell]:
             "kind": "descent", "setting": setting, "method": method, "structure": f"{method}-1",
             "learning_rate": paper.SYNTHETIC_RATES[str(setting), other],
         }  # fmt: skip
+
+
+def _activations(config) -> Iterator[Cell]:
+    """MSDL at its own rates, with the activations that Section 7 suggests."""
+    for setting, name in itertools.product((1, 2), structures.BEYOND):
+        rate = paper.SYNTHETIC_RATES[str(setting), "MSDL"]
+        yield {"kind": "descent", "setting": setting, "method": name, "structure": name, "learning_rate": rate}
 
 
 def _image_sweep(config) -> Iterator[Cell]:
@@ -226,6 +233,9 @@ _ITEMS = (
     Item("convex", "Theorem 3: a grade as a convex program", "Section 3, Appendix A", (Part("convex", _convex),)),
 )  # fmt: skip
 BEYOND = (
+    Item("msdl-activations", "MSDL with compactly supported activations", "beyond the paper", (
+        Part("synthetic spectrum", _activations),
+    )),
     Item("steadiness", "Why are grades steady? One cause switched off at a time", "beyond the paper", (
         Part("steadiness", _steadiness),
     )),

@@ -64,7 +64,7 @@ def seconds(job: Job, speed: Speed = Speed()) -> float:
         return 1.0 + 2e-5 * _num_pixels(settings)
     if "structure" not in settings:  # theory, convex
         return 5.0 + 1e-3 * settings.get("epochs", 0)
-    return sum(speed.compilation + _grade(job, network, speed) for network in structures.PAPER[settings["structure"]])
+    return sum(speed.compilation + _grade(job, network, speed) for network in structures.NAMED[settings["structure"]])
 
 
 def total(jobs: Sequence[Job], speed: Speed, workers: int) -> float:
@@ -82,7 +82,7 @@ def _program(job: Job) -> tuple:
 
 
 def _compilation(job: Job, speed: Speed) -> float:
-    return speed.compilation * len(structures.PAPER[job.settings["structure"]]) if "structure" in job.settings else 0.0
+    return speed.compilation * len(structures.NAMED[job.settings["structure"]]) if "structure" in job.settings else 0.0
 
 
 def _grade(job: Job, network: AnyNetwork, speed: Speed) -> float:

@@ -35,7 +35,7 @@ def descent(context: Context) -> Result:
     """SGDL, MGDL or MSDL by gradient descent at one rate, full batch, until the validation loss stands still."""
     settings = context.settings
     data = _image_data(context) if "image" in settings else _synthetic_data(settings)
-    structure, is_image_sweep = structures.PAPER[settings["structure"]], settings["config"] == "image sweep"
+    structure, is_image_sweep = structures.NAMED[settings["structure"]], settings["config"] == "image sweep"
     if is_image_sweep:
         # As in the image reconstruction runs, and the same seed in every grade.
         structure = structures.with_init(structure, weight_init=paper.IMAGE_WEIGHT_INIT, bias_std=paper.IMAGE_BIAS_STD)
@@ -137,7 +137,7 @@ def denoising_descent(context: Context) -> Result:
         jnp.asarray(pixel_coordinates(*image.shape)), channels, jnp.zeros_like(channels), Identity(),
         settings["weight"], settings["beta"], paper.ALPHA, reference=jnp.asarray(image[None], jnp.float32),
     )  # fmt: skip
-    structure = structures.PAPER[settings["structure"]]
+    structure = structures.NAMED[settings["structure"]]
     identity = {"data": fingerprint(observed), "strengths": (settings["weight"], settings["beta"])}
     checkpoint = None if context.checkpoint is None else Checkpointing(context.checkpoint, identity=identity)
     fit = train_grades(structure, task, _plan(context), checkpoint=checkpoint)
