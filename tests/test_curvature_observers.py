@@ -88,7 +88,7 @@ def test_another_optimiser_is_judged_by_its_own_map(optimiser):
     for record in safe.records:
         seen = record.observations["safe rate"]
         limit = 3.8 if optimiser == "momentum" else 38
-        np.testing.assert_allclose(seen["learning_rate"] * seen["sharpness"], 0.8 * limit, rtol=1e-3)
+        np.testing.assert_allclose(seen["learning_rate"] * seen["sharpness"], 0.8 * 0.1 * limit, rtol=1e-3)
 
 
 @pytest.mark.parametrize("observer", [SpectrumObserver(20), SafeRate(20)])

@@ -317,8 +317,8 @@ def test_automatic_rate_is_safe_and_descends_without_rising():
         seen = record.observations["safe rate"]
         np.testing.assert_allclose(seen["learning_rate"] * seen["sharpness"], 1.6, rtol=1e-3)
         assert record.train_loss[-1] < record.train_loss[0]
-    with pytest.raises(ValueError, match="learning_rate='auto' needs solver='gd'"):
-        MultiGradeRegressor(learning_rate="auto").fit(X, Y)
+    with pytest.raises(ValueError, match="learning_rate='auto' needs solver 'gd', 'momentum' or 'adam'; got 'muon'"):
+        MultiGradeRegressor(learning_rate="auto", solver="muon").fit(X, Y)
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ import pytest
 from jax.flatten_util import ravel_pytree
 from jax.tree_util import Partial
 
-from multigrade.curvature import growth, iteration_spectrum, map_spectrum, optimiser_map
+from multigrade.curvature import auxiliary_map, growth, iteration_spectrum, map_spectrum, optimiser_map
 from multigrade.curvature.arnoldi import Balanced, find_leading
 from multigrade.networks import Network
 from multigrade.training.optimisers import make_optimiser
@@ -205,3 +205,38 @@ def test_an_optimiser_that_searches_along_lines_is_refused():
         map_spectrum(lambda w: w @ w, jnp.ones(3), "lbfgs")
     with pytest.raises(ValueError, match="end must be one of outermost, leftmost"):
         map_spectrum(lambda w: w @ w, jnp.ones(3), "gd", num=2, end="top")
+
+
+def test_a_step_that_moves_an_auxiliary_variable_has_the_jacobian_of_the_loops_own_step():
+    """Restoration: u goes through its proximal operator, then Theta by gradient descent at the new u."""
+    from multigrade.restore.operators import Identity
+    from multigrade.restore.restoration import RestorationTask, pixel_coordinates
+
+    random, network, rate = np.random.default_rng(0), Network((2, 5, 1), bias_std=0.3), 0.01
+    observed = jnp.asarray(random.uniform(size=(1, 4, 5)), jnp.float32)
+    task = RestorationTask(
+        jnp.asarray(pixel_coordinates(4, 5)), observed, jnp.zeros_like(observed), Identity(), 0.05, 0.7, 0.9
+    )
+    problem = task.problem(network, 0)
+    params = network.init(jax.random.key(0))
+    start = problem.objective.init(params, problem.data)
+    u = jnp.asarray(random.normal(size=start.shape), jnp.float32)
+    (_, u_next), gradient = problem.objective.value_and_grad(params, u, problem.data)
+    whole = auxiliary_map(problem.objective, params, u, problem.data, "gd", learning_rate=rate)
+    with jax.enable_x64(True):
+        after = whole.step(whole.point)
+        flat, unravel = ravel_pytree((whole.point[0], whole.point[2]))
+
+        def step(z):
+            theta, u = unravel(z)
+            theta, _, u = whole.step((theta, whole.point[1], u))
+            return ravel_pytree((theta, u))[0]
+
+        expected = np.asarray(jax.jacfwd(step)(flat))
+    np.testing.assert_allclose(after[2], u_next, atol=1e-5)
+    for moved, start, slope in zip(*map(jax.tree.leaves, (after[0], params, gradient)), strict=True):
+        np.testing.assert_allclose(moved, start - rate * slope, atol=1e-5)
+    np.testing.assert_allclose(whole.dense(), expected, atol=1e-12)
+    frozen = optimiser_map(lambda p: problem.objective(p, u, problem.data)[0], params, "gd", learning_rate=rate)
+    size = whole.num_parameters
+    assert np.abs(whole.dense()[:size, :size] - frozen.dense()).max() > 1e-3  # the supplement's freezes u

@@ -17,6 +17,7 @@ from ..training import Plan, RunRecord, fit_grades
 from ..training.observers import Observer
 
 METHODS = ("sgdl", "mgdl", "msdl")
+JUDGED = ("gd", "momentum", "adam", "muon")  # lbfgs searches along lines: its step has no derivative
 OTHER_RATE = 0.05  # images and tables; our choice, the paper's "Butterfly" rate
 # The paper's eigenvalue runs take every second pixel of an image, then every second of those.
 IMAGE_STRIDE = 4
@@ -36,7 +37,9 @@ def run_spectrum(
     source: str,
     *,
     method: str = "mgdl",
+    optimiser: str = "gd",
     learning_rate: float | None = None,
+    batch_size: int | None = None,
     steps: int = 100_000,
     every: int | None = None,
     num: int = 10,
@@ -46,7 +49,7 @@ def run_spectrum(
     seed: int = 0,
     observers: Sequence[Observer] = (),
 ) -> tuple[RunRecord, ...]:
-    """Train by full-batch gradient descent and record the spectrum every ``every`` steps: one record per grade.
+    """Train and record the spectrum of the optimiser's step every ``every`` steps: one record per grade.
 
     ``source`` is "1" or "2" for the paper's settings, an image's path or a free picture's name (grey, every
     ``stride``-th pixel, 4), or the path of a table (column ``target``, "y", from the others, all standardised).
@@ -55,18 +58,20 @@ def run_spectrum(
     """
     if method not in METHODS:
         raise ValueError(f"method must be one of {', '.join(METHODS)}; got {method!r}")
+    if optimiser not in JUDGED:
+        raise ValueError(f"optimiser must be one of {', '.join(JUDGED)}; got {optimiser!r}")
     if steps < 1:
         raise ValueError(f"steps must be at least 1; got {steps!r}")
     every = max(steps // 50, 1) if every is None else every
     rules = () if edge is None else (edge_of_stability(edge),)
     spectrum = SpectrumObserver(every=every, num=num, rules=rules)
     problem = load_problem(source, target=target, stride=stride)
-    rate = SYNTHETIC_RATES.get((source, method.upper()), OTHER_RATE) if learning_rate is None else learning_rate
-    fit = fit_grades(
-        structure_for(problem, method), problem.inputs, problem.targets,
-        Plan(steps, "gd", rate, record_every=math.gcd(every, 100), observers=(spectrum, *observers), seed=seed),
-    )  # fmt: skip
-    return fit.records
+    rate = learning_rate
+    if learning_rate is None and optimiser == "gd":
+        rate = SYNTHETIC_RATES.get((source, method.upper()), OTHER_RATE)
+    record_every, observers = math.gcd(every, 100), (spectrum, *observers)
+    plan = Plan(steps, optimiser, rate, batch_size, record_every=record_every, observers=observers, seed=seed)
+    return fit_grades(structure_for(problem, method), problem.inputs, problem.targets, plan).records
 
 
 def load_problem(source: str, *, target: str | None = None, stride: int | None = None) -> Problem:

@@ -1,4 +1,4 @@
-"""``multigrade spectrum``: follow the eigenvalues of I - eta H along a run; a record and a figure out."""
+"""``multigrade spectrum``: follow the eigenvalues of an optimiser's step along a run; a record and a figure out."""
 
 from pathlib import Path
 from typing import Annotated
@@ -11,8 +11,14 @@ def spectrum(
     method: Annotated[
         str, typer.Option(help="sgdl, mgdl or msdl.", autocompletion=lambda: ["sgdl", "mgdl", "msdl"])
     ] = "mgdl",
-    learning_rate: Annotated[float | None, typer.Option(help="Rate; the paper's for settings 1 and 2.")] = None,
-    steps: Annotated[int, typer.Option(help="Gradient descent steps, per grade for mgdl.")] = 100_000,
+    optimiser: Annotated[
+        str, typer.Option(help="gd, momentum, adam or muon.", autocompletion=lambda: ["gd", "momentum", "adam", "muon"])
+    ] = "gd",
+    learning_rate: Annotated[
+        float | None, typer.Option(help="Rate; with gd the paper's for settings 1 and 2, else the optimiser's own.")
+    ] = None,
+    batch_size: Annotated[int | None, typer.Option(help="Random rows that a step sees; all if not given.")] = None,
+    steps: Annotated[int, typer.Option(help="Steps, per grade for mgdl.")] = 100_000,
     every: Annotated[
         int | None, typer.Option(help="Steps between spectra; a fiftieth of the steps if not given.")
     ] = None,
@@ -30,9 +36,10 @@ def spectrum(
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
 ) -> None:
-    """Follow the spectrum of training: multigrade spectrum 1 --method sgdl
+    """Follow the spectrum of training: multigrade spectrum 1 --method sgdl --optimiser adam
 
-    Below -1 gradient descent oscillates; in (-1, 1) it descends steadily. See docs/spectrum.md.
+    Below -1 gradient descent oscillates; in (-1, 1) it descends steadily. For another optimiser the eigenvalues are
+    those of its own step, its state included. See docs/spectrum.md.
     """
     from ..files import atomic_path, check_output, is_same_file
 
@@ -50,13 +57,20 @@ def spectrum(
     if method not in METHODS:
         raise ValueError(f"--method must be one of {', '.join(METHODS)}; got {method!r}")
     arguments = {"method": method, "learning_rate": learning_rate, "steps": steps, "every": every, "num": num}
-    arguments |= {"edge": edge, "target": target, "stride": stride, "seed": seed}
+    arguments |= {
+        "optimiser": optimiser,
+        "batch_size": batch_size,
+        "edge": edge,
+        "target": target,
+        "stride": stride,
+        "seed": seed,
+    }
     num_grades = 4 if method == "mgdl" else 1
     with watching(num_grades, "spectrum", quiet=quiet, tensorboard=tensorboard) as observers:
         records = run_spectrum(source, observers=observers, **arguments)
     save_spectrum(record, records, {"source": Path(source).name, **arguments})
     rate = float(records[0].observations["spectrum"]["learning_rate"][0])
-    figure = spectrum_figure({rf"{method.upper()}, $\eta$ = {rate:.4g}": records})
+    figure = spectrum_figure({rf"{method.upper()}, {optimiser}, $\eta$ = {rate:.4g}": records})
     with atomic_path(output) as temporary:
         figure.savefig(temporary, dpi=130)
     if not quiet:

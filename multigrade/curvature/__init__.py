@@ -1,8 +1,10 @@
-"""Look inside training: the Hessian H of any JAX loss, the spectrum of I - eta H, safe learning rates.
+"""Look inside training: the spectrum of the step that is taken, by any optimiser on any JAX loss; safe learning rates.
 
     spectrum = iteration_spectrum(loss, params, learning_rate=0.06)
     spectrum.smallest[0]                      # below -1: gradient descent oscillates
     stable_learning_rate(loss, params)        # 2 / lambda_max
+    map_spectrum(loss, params, optax.adam(1e-3), state).values          # of Adam's own step, complex
+    preconditioned_curvature(loss, params, "adam", state).sentence      # inside or outside its threshold
 
 A loss is any function of a pytree of parameters. Make it a ``jax.tree_util.Partial`` of a fixed function and its data
 to compile once for many calls. A plain function is compiled once as well, with what it closes over at that moment: if
@@ -14,7 +16,7 @@ from .exponents import ExponentObserver
 from .figure import spectrum_figure
 from .frequencies import FrequencyErrors, frequency_errors, frequency_figure, frequency_metrics
 from .map_spectrum import MapSpectrum, growth, map_spectrum, spectrum_of_map
-from .maps import IterationMap, optimiser_map
+from .maps import IterationMap, auxiliary_map, optimiser_map
 from .observers import EdgeOfStability, SafeRate, SpectrumObserver, StepSpectrum, edge_of_stability
 from .preconditioned import (
     NoPreconditioner,
@@ -60,6 +62,7 @@ __all__ = [
     "SpectrumObserver",
     "SquaredError",
     "StepSpectrum",
+    "auxiliary_map",
     "block_eigenvalues",
     "check_learning_rate",
     "dense_hessian",

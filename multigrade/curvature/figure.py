@@ -1,4 +1,4 @@
-"""The paper's picture of a run: eigenvalues of I - eta H above, the loss beneath, one column per run."""
+"""The paper's picture of a run: eigenvalues of the step above, the loss beneath, one column per run."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -28,7 +28,8 @@ def spectrum_figure(runs: Mapping[str, Sequence[RunRecord]], *, name: str = "spe
         _draw_eigenvalues(above, records, name)
         _draw_loss(beneath, records)
         beneath.set_xlabel("epochs")
-    axes[0, 0].set_ylabel(r"eigenvalues of $I - \eta H$")
+    is_plain = all("smallest" in spectrum_of(record, name) for records in runs.values() for record in records)
+    axes[0, 0].set_ylabel(r"eigenvalues of $I - \eta H$" if is_plain else "eigenvalues of the step")
     axes[1, 0].set_ylabel("training loss")
     figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False)
     return figure
@@ -41,6 +42,9 @@ def _draw_eigenvalues(axes, records: Sequence[RunRecord], name: str) -> None:
     for grade, (start, record) in enumerate(_with_starts(records)):
         seen = spectrum_of(record, name)
         steps = start + np.asarray(seen["step"])
+        if "real" in seen:
+            _draw_step(axes, steps, seen, has_labels=grade == 0)
+            continue
         shades = colormaps["viridis"](np.linspace(0, 0.85, seen["smallest"].shape[1]))
         for kind, style in (("largest", "--"), ("smallest", "-")):
             for index in reversed(range(len(shades))):
@@ -49,6 +53,17 @@ def _draw_eigenvalues(axes, records: Sequence[RunRecord], name: str) -> None:
                 values = seen[kind][:, index]
                 axes.plot(steps, values, style, color=shades[index], linewidth=1.1, marker=marker, label=label)
     _draw_boundaries(axes, records)
+
+
+def _draw_step(axes, steps: np.ndarray, seen, *, has_labels: bool) -> None:
+    """An optimiser's own map: the leftmost real part, the largest modulus, and what a frozen preconditioner says."""
+    curves = {
+        "smallest real part": (seen["left_real"], "-", "C0"),
+        "largest modulus": (np.hypot(seen["real"], seen["imag"]).max(axis=1), "--", "C3"),
+        "smallest, preconditioner frozen": (1 - 2 * seen["ratio"], ":", "0.3"),
+    }
+    for label, (values, style, colour) in curves.items():
+        axes.plot(steps, values, style, color=colour, linewidth=1.1, label=label if has_labels else None)
 
 
 def _draw_loss(axes, records: Sequence[RunRecord]) -> None:

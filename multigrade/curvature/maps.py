@@ -146,6 +146,36 @@ def optimiser_map(loss: Loss, params, optimiser, state=None, *, learning_rate: f
     return IterationMap(Partial(OptimiserStep(transformation), as_pytree(loss), rate), (params, state))
 
 
+@dataclasses.dataclass(frozen=True)
+class AuxiliaryStep:
+    """(objective, data, rate, (params, state, u)) after one step: u moves first, then the parameters at the new u."""
+
+    transformation: optax.GradientTransformationExtraArgs
+
+    def __call__(self, objective, data, rate, point):
+        params, state, u = point
+        u = objective.move(params, u, data)
+        step = OptimiserStep(self.transformation)
+        params, state = step(lambda theta: objective.at(theta, u, data), rate, (params, state))
+        return params, state, u
+
+
+def auxiliary_map(
+    objective, params, auxiliary, data, optimiser, state=None, *, learning_rate: float | None = None
+) -> IterationMap:
+    """The map of a step that moves an auxiliary variable u as well, as restoration does: z = (parameters, state, u).
+
+    ``objective.move(params, u, data)`` is the next u, ``objective.at(params, u, data)`` the loss at a given u, and the
+    step is theta' = theta + rate * update(grad_theta at(theta, u'), ...) with u' = move(theta, u). The paper's matrix
+    I - eta H (its supplement) freezes u'; this one lets it move.
+    """
+    transformation = make_optimiser(optimiser)
+    rate = default_rate(optimiser) if learning_rate is None else float(learning_rate)
+    state = transformation.init(jax.tree.map(jnp.asarray, params)) if state is None else state
+    check_smooth(state)
+    return IterationMap(Partial(AuxiliaryStep(transformation), objective, data, rate), (params, state, auxiliary))
+
+
 def check_smooth(state) -> None:
     """ValueError for an optimiser that searches along a line: where the search ends is no smooth function."""
     nodes = jax.tree.leaves(state, is_leaf=lambda node: isinstance(node, LINE_SEARCHES))

@@ -162,10 +162,12 @@ class SpectrumObserver:
 class SafeRate:
     """Sets eta = ``fraction`` * 2 / lambda_max at step 0 and every ``every`` steps: the rate of ``"auto"``.
 
-    For momentum, Adam and others with a threshold t / eta (``preconditioned_curvature``), eta = ``fraction`` * t /
-    lambda_max(P^-1 H). Adam's first step has no second moments to speak of, and its rate starts tiny. An optimiser
-    without a threshold is refused. Just below 2 / lambda_max descent is stable now but has no room for the curvature
-    to grow before the next look, so ``fraction`` is below 1. Where lambda_max was not found, or is not positive, the
+    For momentum, Adam and others with a threshold t / eta (``preconditioned_curvature``) and momentum a, eta =
+    ``fraction`` * (1 - a) * t / lambda_max(P^-1 H): steps in one direction add up to 1 / (1 - a) of them, and near the
+    threshold the curvature would outgrow them before the next look. An optimiser without a threshold is refused.
+
+    Just below 2 / lambda_max descent is stable now but has no room for the curvature to grow before the next look, so
+    ``fraction`` is below 1. Where lambda_max was not found, or is not positive, the
     rate stays as it is. Recorded:
     ``learning_rate`` from this step on, ``sharpness`` = lambda_max.
     """
@@ -190,7 +192,8 @@ class SafeRate:
                 snapshot.loss, snapshot.params, snapshot.optimiser, snapshot.optimiser_state, learning_rate=1.0,
                 tolerance=self.tolerance, start=_start(carry),
             )  # fmt: skip
-            sharpness, limit = float(found.values[0]), found.preconditioner.limit(0.0)
+            known = found.preconditioner
+            sharpness, limit = float(found.values[0]), (1 - known.momentum) * known.limit(0.0)
         # Four digits: LAPACK's rounding varies with its threads, and must not reach the run.
         rate = float(f"{self.fraction * limit / sharpness:.4g}") if sharpness > 0 else _rate(snapshot)
         values = {"learning_rate": np.float64(rate), "sharpness": np.float64(sharpness)}

@@ -267,7 +267,7 @@ class GradedEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         record_every = math.gcd(period, *(o.every for o in observers if o.every is not None))
         patience = self.n_iter_no_change * (period // record_every)
         rate, steering = self._rate(5 * period)
-        scheduled = self.solver in ("adam", "muon", "momentum") and not callable(rate)
+        scheduled = self.solver in ("adam", "muon", "momentum") and not callable(rate) and not steering
         with ExitStack() as views:
             progress = map(views.enter_context, _progress(self.verbose, len(structure)))
             fit = fit_grades(
@@ -316,11 +316,11 @@ class GradedEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         """The learning rate, and the observer that keeps it safe if it is "auto"."""
         if self.learning_rate != "auto":
             return default_rate(self.solver) if self.learning_rate is None else self.learning_rate, ()
-        if self.solver != "gd":
-            raise ValueError(f"learning_rate='auto' needs solver='gd'; got solver={self.solver!r}")
+        if self.solver not in ("gd", "momentum", "adam"):
+            raise ValueError(f"learning_rate='auto' needs solver 'gd', 'momentum' or 'adam'; got {self.solver!r}")
         from ..curvature import SafeRate
 
-        return default_rate("gd"), (SafeRate(every=every),)
+        return default_rate(self.solver), (SafeRate(every=every),)
 
     def _scaled(self, rows):
         X, targets, weights = rows

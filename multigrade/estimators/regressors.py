@@ -97,7 +97,7 @@ class MultiGradeRegressor(GradedRegressor):
         max_iter, batch_size and residual_scaling then play no part, nor do the observers and checkpoint of ``fit``.
     learning_rate : float, "auto", schedule or None
         A number (the peak of a warm-up and cosine schedule for auto, adam, muon and momentum; constant for gd), an
-        optax schedule, "auto" (gd: the largest rate that the spectrum of the Hessian calls safe, looked at again as the
+        optax schedule, "auto" (gd, momentum, adam: the largest rate that the curvature allows, looked at again as the
         grade goes on), or None for the solver's default.
     alpha : float or "auto"
         Weight decay, alpha/2 times the sum of squared weights of a grade, in the loss of its standardised targets; with

@@ -80,11 +80,28 @@ class Restoration:
     def _of_values(self, values: Array, u: Array, data: ImageData) -> tuple[Array, Array]:
         image = data.image(values)
         differences = DIFFERENCES(image)
-        moved = data.alpha * differences + (1 - data.alpha) * u
-        u = jax.lax.stop_gradient(soft_threshold(moved, data.alpha * data.weight / data.beta))
-        fit = 0.5 * jnp.sum((data.observed - data.operator.forward(image)) ** 2)
-        coupling = 0.5 * data.beta * jnp.sum((u - differences) ** 2)
-        return fit + coupling + data.weight * jnp.sum(jnp.abs(u)), u
+        u = jax.lax.stop_gradient(_proximal(differences, u, data))
+        return _value(image, differences, u, data), u
+
+    def move(self, params, u: Array, data: ImageData) -> Array:
+        """u after its proximal step, as a function of both that can be differentiated."""
+        return _proximal(DIFFERENCES(data.image(self.network(data.reading(params), data.features))), u, data)
+
+    def at(self, params, u: Array, data: ImageData) -> Array:
+        """L(Theta, u) at this very u."""
+        image = data.image(self.network(data.reading(params), data.features))
+        return _value(image, DIFFERENCES(image), u, data)
+
+
+def _proximal(differences: Array, u: Array, data: ImageData) -> Array:
+    moved = data.alpha * differences + (1 - data.alpha) * u
+    return soft_threshold(moved, data.alpha * data.weight / data.beta)
+
+
+def _value(image: Array, differences: Array, u: Array, data: ImageData) -> Array:
+    fit = 0.5 * jnp.sum((data.observed - data.operator.forward(image)) ** 2)
+    coupling = 0.5 * data.beta * jnp.sum((u - differences) ** 2)
+    return fit + coupling + data.weight * jnp.sum(jnp.abs(u))
 
 
 def pixel_coordinates(height: int, width: int) -> np.ndarray:
