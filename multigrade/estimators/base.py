@@ -205,7 +205,7 @@ class GradedEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         if self.alpha != "auto":
             raise ValueError(f"alpha must be 'auto' with solver='auto', which drops out instead; got {self.alpha!r}")
         if isinstance(self.learning_rate, str):
-            raise ValueError("learning_rate='auto' needs solver='gd'; got solver='auto'")
+            raise ValueError("learning_rate='auto' needs solver 'gd', 'momentum' or 'adam'; got 'auto'")
         if not isinstance(self.learning_rate, numbers.Real) and self.learning_rate is not None:
             raise ValueError(f"learning_rate must be a number or None with solver='auto'; got {self.learning_rate!r}")
         given = {k: v for k, v in given.items() if v is not None and not (isinstance(v, str) and v == "auto")}
