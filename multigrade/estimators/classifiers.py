@@ -51,7 +51,8 @@ class GradedClassifier(ClassifierMixin, GradedEstimator):
 
     def predict(self, X):
         """The most likely class of each row."""
-        return self.classes_[np.argmax(self.predict_proba(X), axis=1)]
+        chosen = np.argmax(self.predict_proba(X), axis=1)
+        return self.classes_[chosen]
 
     def predict_proba(self, X) -> np.ndarray:
         """The chances of the classes, (n_samples, n_classes), in the order of ``classes_``."""

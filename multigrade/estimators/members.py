@@ -55,9 +55,9 @@ class Size:
 
 
 def default_size(num_rows: int) -> Size:
-    """Few rows: many small members, about 600 to 1500 steps. Many: four larger members and 3000 steps."""
+    """Few rows: many small members and at most 1500 steps. Many: fewer, larger members and at most 3000 steps."""
     if num_rows < 4096:
-        return Size(NUM_FOLDS, (64, 64), int(np.clip(num_rows, 600, 1500)), 128, 100)
+        return Size(NUM_FOLDS, (64, 64), 1500, 128, 100)
     return Size(4, (128, 128), 3000, 256, 40)
 
 
