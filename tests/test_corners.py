@@ -13,6 +13,10 @@ import pytest
 from multigrade import MultiGradeRegressor, NoImprovement, Observation, Outcome, Plan, load_estimator
 from multigrade.curvature.tracking import summarise_spectrum
 from multigrade.files import atomic_path, check_place, is_same_file, read_arrays, write_arrays
+from multigrade.lab.claims.ledger import _epochs, _paired
+from multigrade.lab.claims.measures import mean
+from multigrade.lab.job import Job, Result, Saved
+from multigrade.lab.store import Store
 from multigrade.tables import read_table
 from multigrade.training import minimise
 from multigrade.training.checkpoint import describe
@@ -20,6 +24,7 @@ from multigrade.training.grades import moments
 from multigrade.training.problem import GradeProblem
 from multigrade.training.record import RunRecord
 
+from .fuzz import judge
 from .small_fits import SMALL, X, Y, assert_same, fit
 
 
@@ -240,3 +245,34 @@ def test_new_rows_decide_on_new_grades():
     model.set_params(n_grades=3).fit(x[150:], y[150:])
     assert model.n_grades_ > 1
     assert model.score(x[150:], y[150:]) > 0.6
+
+
+def test_results_without_pictures_or_image_break_no_report(tmp_path):
+    store = Store(tmp_path / "store")
+    record = RunRecord({"step": np.arange(2), "train_loss": np.array([2.0, 1.0], np.float32)}, num_steps=2)
+    for kind in ("stranger", "regression", "restoration", "baseline", "descent"):
+        for settings in ({"task": "regress", "image": "own"}, {"stand_in": True}, {}):
+            store.save(Job(f"own {kind}", kind, settings), Result({"test_psnr": 20.0}, (record,)), {"seconds": 0.0})
+    outcome = judge.command(["report", "store", "-o", "page.html"], tmp_path)
+    assert (outcome.is_refused, outcome.problem) == (False, None)
+    assert (tmp_path / "page.html").stat().st_size > 10_000
+
+
+def saved(draw, epochs, outcome=Outcome.FINISHED):
+    settings = {"config": "restoration", "epochs": epochs, "noise_seed": draw, "recipe": "paper"}
+    record = RunRecord({"step": np.arange(2), "train_loss": np.array([2.0, 1.0])}, outcome=outcome)
+    return Saved(Job("job", "restoration", settings), Result({"test_psnr": 20.0}, (record,)), {})
+
+
+def test_runs_are_paired_by_length_and_draw_of_the_noise():
+    full = _epochs(saved(0, 1).job.settings)[1]
+    one = [saved(0, full), saved(1, full), saved(0, full // 2)]
+    other = [saved(1, full), saved(0, full // 2), saved(2, full)]
+    pair = _paired({"one": one, "other": other})
+    assert pair == {"one": [one[1]], "other": [other[0]]}
+    assert _paired({"one": one[:1], "other": other[:1]}) == {"one": one[:1], "other": other[:1]}
+
+
+def test_a_run_that_diverged_has_no_psnr_whatever_was_stored():
+    assert mean([saved(0, 1)], "test_psnr") == 20.0
+    assert mean([saved(0, 1), saved(0, 1, Outcome.DIVERGED)], "test_psnr") is None

@@ -203,7 +203,7 @@ def _warnings(gathered: Gathered) -> list[Html]:
             f"{quick} of {len(jobs)} results are quick runs: small and short, to see that everything works. "
             "They decide no claim."
         )
-    stand_ins = sorted({job.settings["image"] for job in jobs if job.settings.get("stand_in")})
+    stand_ins = sorted({str(job.settings.get("image", "own")) for job in jobs if job.settings.get("stand_in")})
     if stand_ins:
         names = ", ".join(name.replace("_", " ") for name in stand_ins)
         sentences.append(

@@ -72,7 +72,8 @@ def command(job: Job) -> str:
 def _is_from_a_file(job: Job) -> bool:
     """A stand-in is a free picture of ours, but for the walnut, which is another one wherever it is from."""
     settings = job.settings
-    if settings.get("stand_in") is not True or ENTRIES[settings["image"]].is_the_papers:
+    entry = ENTRIES.get(str(settings.get("image")))
+    if settings.get("stand_in") is not True or entry is None or entry.is_the_papers:
         return settings.get("stand_in") is False
     return job.data != FREE.get(settings["image"]).digest
 

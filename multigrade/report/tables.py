@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..lab import catalogue
+from ..lab.claims.measures import has_diverged
 from ..lab.claims.reconstruction import NUMBER, PAPER, title
 from . import provenance
 from .blocks import select
@@ -147,7 +148,8 @@ def _run(runs: Sequence[Cell], where: Mapping[str, Any]) -> Entry:
         return Entry()
     runs = sorted(runs, key=lambda cell: (bool(cell.settings.get("stand_in")), cell.settings.get("seed", 0)))
     runs = [cell for cell in runs if cell.saved.job.data == runs[0].saved.job.data]  # seeds, not other pictures
-    job, values = runs[0].saved.job, [cell.metrics.get("test_psnr") for cell in runs]
+    job = runs[0].saved.job
+    values = [None if has_diverged([cell.saved]) else cell.metrics.get("test_psnr") for cell in runs]
     is_stand_in = bool(job.settings.get("stand_in"))
     finite = [float(value) for value in values if value is not None]
     if len(finite) < len(values):

@@ -120,7 +120,8 @@ def judge(claim: Claim, results: Sequence[Saved]) -> Verdict:
     relevant = [saved for saved in results if any(saved.job.kind == need.kind for need in claim.needs)]
     most: dict[str, list[Saved]] = {}
     for recipe in RECIPES:
-        cells = {need.role: _select(need, relevant, recipe) for need in claim.needs}
+        matching = {need.role: [s for s in relevant if need.matches(s, recipe)] for need in claim.needs}
+        cells = {role: _most_faithful(found) for role, found in _paired(matching).items()}
         found = {role: cell for role, cell in cells.items() if cell}
         if len(found) == len(cells):
             return _decide(claim, cells, results)
@@ -133,9 +134,30 @@ def judge(claim: Claim, results: Sequence[Saved]) -> Verdict:
     return Verdict(claim, Status.NOT_RUN, share + told, {}, _keys(most), {}, None)
 
 
-def _select(need: Need, results: Sequence[Saved], recipe: str) -> list[Saved]:
-    """Matching results of the most faithful variant: one for each rate and seed, seeds rising."""
-    matching = [saved for saved in results if need.matches(saved, recipe)]
+def _paired(matching: Cells) -> Cells:
+    """Results of one length and one draw of the noise, where every role has such: only they can be compared.
+
+    Of several such sets, the one whose least faithful member is the most faithful.
+    """
+    variants = [{_variant(saved) for saved in found} for found in matching.values()]
+    shared = set.intersection(*variants) if variants else set()
+
+    def of(variant: tuple) -> dict[str, list[Saved]]:
+        return {role: [saved for saved in found if _variant(saved) == variant] for role, found in matching.items()}
+
+    def distance(variant: tuple) -> tuple:
+        return max(min(map(_faithfulness, found)) for found in of(variant).values())
+
+    return of(min(shared, key=distance)) if shared else matching
+
+
+def _variant(saved: Saved) -> tuple:
+    epochs, full = _epochs(saved.job.settings)
+    return saved.job.settings.get(DRAW), epochs / full if full else 0.0
+
+
+def _most_faithful(matching: Sequence[Saved]) -> list[Saved]:
+    """Those of the most faithful variant: one for each rate and seed, seeds rising."""
     if not matching:
         return []
     best = min(_faithfulness(saved) for saved in matching)

@@ -19,7 +19,9 @@ RISES, COUNT = "{} rises", "count"
 
 
 def mean(cell: Sequence[Saved], metric: str) -> float | None:
-    """The mean of a metric over seeds; None if one of them has none (a run that diverged, say)."""
+    """The mean of a metric over seeds; None if one of them has none. A run that diverged has no PSNR."""
+    if metric.endswith("psnr") and has_diverged(cell):
+        return None
     values = [float(value) for saved in cell if (value := saved.result.metrics.get(metric)) is not None]
     return float(np.mean(values)) if len(values) == len(cell) else None
 
