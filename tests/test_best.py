@@ -199,6 +199,20 @@ def test_deblurring_by_the_best_recipe_without_time_is_the_minimiser():
     assert restored.metrics["is_minimiser"]
 
 
+@pytest.mark.parametrize(("method", "rate"), [("mgdl", 1e3), ("sgdl", 1e30)], ids=["worse than nothing", "diverged"])
+def test_deblurring_that_goes_wrong_is_the_minimiser(method, rate):
+    observed, clean = BLURRED[0, :64, :64], CAMERA[:64, :64]
+    options = restore.Options(recipe="best", method=method, width=8, steps=20, learning_rate=rate)
+    restored = restore.deblur(observed, blur_sigma=2, noise_sigma=3, reference=clean, options=options)
+    strengths = restored.metrics["lambda"], restored.metrics["beta"]
+    np.testing.assert_array_equal(restored.image, solve(observed[None], BLUR, *strengths)[0])
+    assert restored.metrics["is_minimiser"]
+    assert not restored.model.grades
+    is_diverged = "diverged" in restored.metrics["outcomes"]
+    assert ("result" in restored.metrics) is not is_diverged
+    assert is_diverged == (method == "sgdl")
+
+
 def test_what_a_blurred_image_leaves_unexplained_is_the_noise():
     generator = np.random.default_rng(1)
     clean = jnp.asarray(CAMERA[None])

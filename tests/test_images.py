@@ -391,3 +391,17 @@ def test_a_panel_that_is_the_reference_has_no_psnr():
     image = RNG.random((4, 4))
     assert figure._title(Panel("input", image), image) == "input"
     assert figure._title(Panel("input", image + 0.1), image) == "input\n20.00 dB"
+
+
+@pytest.mark.parametrize("depth", [1, 2, 4, 8])
+def test_the_grey_that_stands_for_nothing_is_transparent_at_every_depth(tmp_path, depth):
+    samples = np.arange(64).reshape(8, 8) % 2**depth
+    bits = np.unpackbits(samples.astype(np.uint8)[..., None], axis=2)[..., -depth:].reshape(8, -1)
+    lines = b"".join(b"\0" + np.packbits(line).tobytes() for line in bits)
+    header = struct.pack(">IIBBBBB", 8, 8, depth, 0, 0, 0, 0)
+    parts = [(b"IHDR", header), (b"tRNS", struct.pack(">H", 1)), (b"IDAT", zlib.compress(lines)), (b"IEND", b"")]
+    framed = (struct.pack(">I", len(c)) + kind + c + struct.pack(">I", zlib.crc32(kind + c)) for kind, c in parts)
+    (tmp_path / "grey.png").write_bytes(deep_png.SIGNATURE + b"".join(framed))
+    picture = load(tmp_path / "grey.png")
+    np.testing.assert_allclose(picture.pixels, samples / (2**depth - 1), atol=0.51 / 255)
+    np.testing.assert_array_equal(picture.alpha, samples != 1)

@@ -202,9 +202,18 @@ def _read_pillow(image: Image.Image) -> np.ndarray:
         if "transparency" not in image.info:
             return samples
         return np.stack([samples, np.uint16(2**16 - 1) * (samples != image.info["transparency"])], axis=2)
+    if image.mode == "L" and "transparency" in image.info and (white := _grey_levels(image)) < 255:
+        # Of 2 and 4 bits Pillow scales the pixels to 8 bits, but not the grey that stands for "nothing here".
+        image.info["transparency"] = image.info["transparency"] * 255 // white
     is_grey = image.mode in ("1", "L", "LA", "La")
     mode = ("LA" if has_alpha else "L") if is_grey else ("RGBA" if has_alpha else "RGB")
     return np.asarray(ImageOps.exif_transpose(image).convert(mode))
+
+
+def _grey_levels(image: Image.Image) -> int:
+    """The largest grey of a file that Pillow has opened, before it scales: 3 and 15 for 2 and 4 bits."""
+    modes = [str(tile[3]) for tile in getattr(image, "tile", ())]
+    return {"L;2": 3, "L;4": 15}.get(modes[0] if modes else "", 255)
 
 
 def _read_deep(path: Path, image: Image.Image) -> np.ndarray:
