@@ -177,7 +177,7 @@ def _corrected(problem: Problem, basis: _Basis, groups: list[_Group]):
             _check_linear(basis, step, groups)
         basis, norm = _line_search(basis, step, groups, scales, norms[-1])
         norms.append(norm)
-        if norm > (1 - 1e-3) * norms[-2]:
+        if norm > 0.9 * norms[-2]:
             break
     return basis, (norms[0], min(norms))
 

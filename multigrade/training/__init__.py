@@ -1,6 +1,7 @@
 """Training: one compiled loop, and the grades that use it."""
 
 from .checkpoint import Checkpointing, fingerprint
+from .corrective import correct_outputs
 from .grades import Fit, train_grades
 from .high_precision import fit_high_precision
 from .loop import Run, Saving, minimise
@@ -30,6 +31,7 @@ __all__ = [
     "Saving",
     "Snapshot",
     "Task",
+    "correct_outputs",
     "fingerprint",
     "fit_grades",
     "fit_high_precision",

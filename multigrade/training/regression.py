@@ -15,14 +15,16 @@ import numpy as np
 from jax import Array
 from jax.tree_util import Partial
 
+from ..least_squares import solve_least_squares
 from ..model import Grade, apply_grade
-from ..networks import AnyNetwork, Network
+from ..networks import AnyNetwork, Layer, Network
 from ..objectives import GradedLoss, LeastSquares, Loss, Rows, Squared
 from ..sampling import RandomRows, random_rows
 from ..structures import Structure
 from .checkpoint import Checkpointing, as_checkpointing, fingerprint
 from .devices import Spread, spread_over
 from .grades import Fit, check_structure, standardised, train_grades, zero_output
+from .high_precision import fit_high_precision
 from .plan import Plan
 from .problem import GradeProblem
 
@@ -40,6 +42,9 @@ class Regression:
     standardise_features : whether grades after the first see features of mean 0 and deviation 1, and start from output
         0. Shift and scale are absorbed into their weights afterwards.
     metrics : functions of (prediction of all grades so far, targets) on the training data, to be recorded by name
+    solved_output : whether a grade ends with its output layer solved by least squares in float64
+        The ridge is that of ``weight_decay``, or chosen by leave-one-out without one. Off in the paper's recipe. The
+        recorded losses are those of the descent; the model's is no higher. Plain networks and squared errors only.
     loss : one of ``objectives.LOSSES``; the grades' outputs add up to its scores, and what is predicted is scores
         Only the squared error has residuals that could be scaled.
     """
@@ -49,6 +54,7 @@ class Regression:
     standardise_features: bool = False
     metrics: Mapping[str, Callable[[Array, Array], Array]] = dataclasses.field(default_factory=dict)
     loss: Loss = Squared()  # noqa: RUF009
+    solved_output: bool = False
 
     def check(self, structure: Structure) -> None:
         if not (math.isfinite(self.weight_decay) and self.weight_decay >= 0):
@@ -59,6 +65,11 @@ class Regression:
             )
         if self.standardise_features and not all(isinstance(n, Network) and n.encoding is None for n in structure[1:]):
             raise ValueError(f"standardise_features needs plain networks after the first grade; got {structure[1:]!r}")
+
+        if self.solved_output and not (
+            isinstance(self.loss, Squared) and all(isinstance(network, Network) for network in structure)
+        ):
+            raise ValueError("solved_output must be False but for plain networks and the squared error; got True")
 
     def identity(self) -> dict[str, Any]:
         """All fields; of the metrics their names, as they change no result."""
@@ -98,6 +109,10 @@ class _RegressionTask:
             (features, *others), finish = standardised(left.features, *others, weights=left.weights)
             left, hooks = left._replace(features=features), {"start": zero_output, "finish": finish}
             held = held and held._replace(features=others[0])
+        if self.regression.solved_output:
+            solve = Partial(_solve_output, network, left, scale, self.regression.weight_decay)
+            absorb = hooks.get("finish", lambda params: params)
+            hooks["finish"] = lambda params: absorb(solve(params))
         metrics = {
             name: Partial(_metric, Partial(metric), network, scale, left, self.targets)
             for name, metric in self.metrics.items()
@@ -136,11 +151,12 @@ class _RegressionTask:
 
 
 def fit_grades(
-    structure: Structure,
+    structure: Structure | None,
     inputs,
     targets,
-    plan: Plan,
+    plan: Plan | None = None,
     *,
+    precision: str = "single",
     regression: Regression = Regression(),
     sample_weight=None,
     validation: tuple | None = None,
@@ -155,6 +171,8 @@ def fit_grades(
     structure : the networks of the grades, as ``structures.graded`` makes them
     inputs, targets : arrays of shapes (N, d) and (N, s)
     plan : how to descend
+    precision : "single", or "high" for grades of sines that are solved in float64, see ``fit_high_precision``
+        ``structure`` must then be None, as it follows the data; of a plan only time_limit and seed are read.
     regression : what every grade minimises, and what it hands on to the next
     sample_weight : N weights of the rows
     validation : (inputs, targets) or (inputs, targets, weights), whose error is recorded and watched
@@ -176,6 +194,15 @@ def fit_grades(
     >>> len(fit.model.grades), str(fit.outcome)
     (2, 'finished')
     """
+    if precision == "high":
+        if structure is not None or validation is not None or checkpoint is not None or devices is not None:
+            raise ValueError("precision='high' needs structure None, and no validation, checkpoint or devices")
+        if regression != Regression() or start.model.grades:
+            raise ValueError("precision='high' leaves regression and start as they are; got others")
+        options = {} if plan is None else {"time_limit": plan.time_limit, "seed": plan.seed}
+        return fit_high_precision(inputs, targets, sample_weight=sample_weight, **options)
+    if precision != "single" or structure is None:
+        raise ValueError(f"precision must be single, with a structure, or high; got {precision!r}, {structure!r}")
     if not isinstance(plan, Plan):
         raise TypeError(f"plan must be a Plan, such as Plan(500, learning_rate=0.01); got {plan!r}")
     check_structure(structure, start.model)
@@ -237,6 +264,26 @@ def _root_mean_square(left: LeftOver) -> Array:
     squares = jnp.mean(left.residual**2, axis=1)
     scale = jnp.sqrt(jnp.average(squares, weights=left.weights))
     return jnp.where(scale > 0, scale, 1).astype(jnp.float32)
+
+
+def _solve_output(network: Network, left: LeftOver, scale: Array, decay: float, params):
+    """The parameters with the output layer that minimises the grade's loss, given its features; as they are where
+    rounding to the precision of the others would make it worse."""
+    features = np.asarray(network.hidden(params, left.features), np.float64)
+    targets = np.asarray(left.residual / scale, np.float64)
+    weights = np.ones(len(targets)) if left.weights is None else np.asarray(left.weights, np.float64)
+    ridge = decay * weights.sum() if decay else "auto"
+    # Larger coefficients would cancel each other, and single precision would lose what they add up to.
+    fit = solve_least_squares(features, targets, weights=weights, ridge=ridge, largest=100 * np.abs(targets).max())
+    before = params[-1]
+    solved = Layer(*(jnp.asarray(new, old.dtype) for new, old in zip((fit.coefficients, fit.intercept), before)))  # noqa: B905
+
+    def loss(layer):
+        error = targets - features @ np.asarray(layer.weight, np.float64) - np.asarray(layer.bias, np.float64)
+        penalty = decay * weights.sum() * np.sum(np.asarray(layer.weight, np.float64) ** 2)
+        return np.sum(weights[:, None] * error**2) + penalty
+
+    return (*params[:-1], solved if loss(solved) <= loss(before) else before)
 
 
 def _metric(metric, network, scale, left: LeftOver, targets, params):

@@ -1,0 +1,64 @@
+"""Output layers that are solved: at the end of a grade, and of all grades together."""
+
+import numpy as np
+import pytest
+
+from multigrade import Plan, fit_grades, solve_least_squares, structures
+from multigrade.objectives import LOSSES
+from multigrade.training import Regression, correct_outputs
+
+X = np.linspace(0, 1, 64)[:, None].astype(np.float32)
+Y = np.sin(9 * X) + X
+STRUCTURE = structures.graded(1, [(12,), (12,)], 1, activation="sine")
+PLAN = Plan(40, learning_rate=0.01)
+
+
+def loss(model) -> float:
+    return float(np.mean((Y - np.asarray(model(X), np.float64)) ** 2))
+
+
+def test_solved_output_is_the_ridge_solution_of_the_grade():
+    decay = Regression(weight_decay=1e-4, solved_output=True)
+    fit = fit_grades(STRUCTURE[:1], X, Y, PLAN, regression=decay)
+    plain = fit_grades(STRUCTURE[:1], X, Y, PLAN, regression=Regression(weight_decay=1e-4))
+    features = np.asarray(plain.model.features(X), np.float64)
+    expected = solve_least_squares(features, Y, ridge=1e-4 * len(X))(features)
+    np.testing.assert_allclose(fit.model(X), expected, atol=1e-5)
+    assert loss(fit.model) < loss(plain.model)
+
+
+@pytest.mark.parametrize("scaling", [False, True])
+def test_every_grade_with_a_solved_output_is_no_worse_than_the_one_before(scaling):
+    fit = fit_grades(STRUCTURE, X, Y, PLAN, regression=Regression(solved_output=True, residual_scaling=scaling))
+    losses = [float(np.mean((Y - np.asarray(stage)) ** 2)) for stage in fit.model.staged(X)]
+    assert losses[1] <= losses[0] * (1 + 1e-6)
+
+
+def test_corrected_outputs_are_no_worse_than_those_found_one_by_one():
+    fit = fit_grades(STRUCTURE, X, Y, PLAN)
+    corrected = correct_outputs(fit.model, X, Y, ridge=0.0)
+    assert loss(corrected) <= loss(fit.model)
+    for old, new in zip(fit.model.grades, corrected.grades, strict=True):
+        np.testing.assert_array_equal(old.params[0].weight, new.params[0].weight)
+
+
+def test_high_precision_by_fit_grades():
+    x = np.linspace(0, 1, 200)[:, None]
+    fit = fit_grades(None, x, np.sin(30 * x), precision="high")
+    assert np.abs(fit.model(x) - np.sin(30 * x)).max() < 1e-10
+    with pytest.raises(ValueError, match="precision='high' needs structure None"):
+        fit_grades(STRUCTURE, x, x, precision="high")
+    with pytest.raises(ValueError, match="precision must be single"):
+        fit_grades(None, x, x)
+
+
+def test_solved_output_needs_the_squared_error():
+    other = next(loss for name, loss in LOSSES.items() if "squared" not in name.lower())
+    with pytest.raises(ValueError, match="solved_output must be False"):
+        fit_grades(
+            STRUCTURE,
+            X,
+            Y,
+            PLAN,
+            regression=Regression(solved_output=True, loss=other() if isinstance(other, type) else other),
+        )
