@@ -120,8 +120,8 @@ class HessianOperator(LinearOperator):
     def _matvec(self, x):
         return self(x)
 
-    def _adjoint(self):
-        return self
+    def _rmatvec(self, x):
+        return self(x)
 
     def _is_symmetric(self) -> bool:
         u, v = np.random.default_rng(3).standard_normal((2, self.size))

@@ -112,49 +112,81 @@ def train_grades(
         off, and a further call continues it. With ``plan.while_better`` the first grade whose lowest validation loss
         is not below that of the grade before is left out, with its record, and none follows.
     """
-    started = time.perf_counter()
     check_structure(structure, start.model)
     plan.check_grades(len(structure))
-    file = _checkpoint_file(checkpoint, structure, plan, start)
-    model, records, running, auxiliary = start.model, tuple(start.records), None, ()
-    given = len(model.grades)
-    left_over = _given_leave_over(structure, task, model) if plan.while_better else None
-    tasks = []
-    if file is not None and (saved := file.load(structure)):
-        for grade in saved.model.grades[len(model.grades) :]:
-            task = task.after(grade, saved.auxiliary)
-            tasks.append(task)
-        model, records, auxiliary, running = saved
-    is_cut_off = is_cut_short = False
-    for index in range(len(model.grades), len(structure)):
-        if is_cut_off or (records and records[-1].outcome is Outcome.DIVERGED):
-            break
-        if (tasks and enough(tasks)) or (plan.while_better and _is_no_better(records, given, left_over)):
-            break
-        time_left = None if plan.time_limit is None else plan.time_limit - (time.perf_counter() - started)
-        if model.grades and time_left is not None and time_left <= 0:
-            is_cut_short = True
-            break
-        problem = task.problem(structure[index], index)
-        save = file and Saving(partial(file.save, model, records, auxiliary), file.every, running)
-        run = _train_grade(structure[index], problem, plan, index, time_left, save)
-        is_cut_off = run.record.outcome is Outcome.TIME_LIMIT
-        if is_cut_off and model.grades and _is_worse_than_nothing(problem, run):
-            is_cut_short = True
-            break
-        grade = Grade(structure[index], problem.finish(run.params), jnp.asarray(problem.scale))
-        model, records = model.add(grade), (*records, run.record)
-        auxiliary, running = run.auxiliary, None
-        task = task.after(grade, auxiliary)
-        tasks.append(task)
-        if file is not None and not is_cut_off:
-            file.save(model, records, auxiliary, None)
-    if plan.while_better and _is_no_better(records, given, left_over):
-        model, records = MultiGrade(model.grades[:-1]), records[:-1]
-        for observer in plan.observers:
+    fitting = _Fitting(structure, task, plan, start, _checkpoint_file(checkpoint, structure, plan, start))
+    while not fitting.is_over(enough):
+        fitting.add_grade()
+    return fitting.result()
+
+
+class _Fitting:
+    """A fit under way: the grades so far, what they leave over, and what a checkpoint has of the next one."""
+
+    def __init__(self, structure: Structure, task: Task, plan: Plan, start: Fit, file: Checkpoint | None):
+        self.started = time.perf_counter()
+        self.structure, self.task, self.plan, self.file = structure, task, plan, file
+        self.model, self.records, self.auxiliary, self.running = start.model, tuple(start.records), (), None
+        self.given = len(start.model.grades)
+        self.left_over = _given_leave_over(structure, task, start.model) if plan.while_better else None
+        self.tasks: list[Task] = []  # what the first, the first two, ... new grades leave over
+        self.is_cut_off = self.is_cut_short = False
+        if file is not None and (saved := file.load(structure)):
+            for grade in saved.model.grades[self.given :]:
+                self._leave_over(grade, saved.auxiliary)
+            self.model, self.records, self.auxiliary, self.running = saved
+
+    def is_over(self, enough: Callable[[Sequence[Task]], bool]) -> bool:
+        """Whether no further grade is to be trained."""
+        if len(self.model.grades) == len(self.structure) or self.is_cut_off or self.is_cut_short:
+            return True
+        if self.records and self.records[-1].outcome is Outcome.DIVERGED:
+            return True
+        if (self.tasks and enough(self.tasks)) or self._is_no_better():
+            return True
+        time_left = self._time_left()
+        self.is_cut_short = bool(self.model.grades) and time_left is not None and time_left <= 0
+        return self.is_cut_short
+
+    def add_grade(self) -> None:
+        """Train the next grade; it is left out if the clock cuts it off while it is worse than nothing."""
+        index = len(self.model.grades)
+        network, file = self.structure[index], self.file
+        problem = self.task.problem(network, index)
+        save = file and Saving(partial(file.save, self.model, self.records, self.auxiliary), file.every, self.running)
+        run = _train_grade(network, problem, self.plan, index, self._time_left(), save)
+        self.is_cut_off = run.record.outcome is Outcome.TIME_LIMIT
+        if self.is_cut_off and self.model.grades and _is_worse_than_nothing(problem, run):
+            self.is_cut_short = True
+            return
+        grade = Grade(network, problem.finish(run.params), jnp.asarray(problem.scale))
+        self.model, self.records = self.model.add(grade), (*self.records, run.record)
+        self.auxiliary, self.running = run.auxiliary, None
+        self._leave_over(grade, run.auxiliary)
+        if file is not None and not self.is_cut_off:
+            file.save(self.model, self.records, self.auxiliary, None)
+
+    def result(self) -> Fit:
+        """The fit, without a last grade that did not help."""
+        if not self._is_no_better():
+            return Fit(self.model, self.records, self.is_cut_short)
+        records = self.records[:-1]
+        for observer in self.plan.observers:
             if isinstance(observer, TellsLeftOut):
                 observer.left_out(len(records))
-    return Fit(model, records, is_cut_short)
+        return Fit(MultiGrade(self.model.grades[:-1]), records, self.is_cut_short)
+
+    def _leave_over(self, grade: Grade, auxiliary) -> None:
+        self.task = self.task.after(grade, auxiliary)
+        self.tasks.append(self.task)
+
+    def _is_no_better(self) -> bool:
+        return self.plan.while_better and _is_no_better(self.records, self.given, self.left_over)
+
+    def _time_left(self) -> float | None:
+        """Seconds of the whole fit that are left."""
+        limit = self.plan.time_limit
+        return None if limit is None else limit - (time.perf_counter() - self.started)
 
 
 def _train_grade(network: AnyNetwork, problem: GradeProblem, plan: Plan, index: int, time_left, saving) -> Run:
