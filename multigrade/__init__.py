@@ -17,7 +17,8 @@ Where to look:
     observers       Observation, Snapshot; stopping rules Plateau, NoImprovement
     curvature       spectra of I - eta H for any loss, safe learning rates
     convex          two-layer grades solved to their global optimum
-    restore         denoise, deblur, inpaint, upsample and regress pictures; pictures reads and writes them
+    equations       differential and integral equations, solved by grades
+    restore         denoise, deblur, inpaint, upsample, regress, invert pictures; pictures reads and writes them
 
 Every public name has an example in docs/api.md. Each is imported when it is first used, so that ``import multigrade``
 costs nothing.
