@@ -14,7 +14,14 @@ import numpy as np
 from jax.tree_util import Partial
 
 from multigrade import structures
-from multigrade.curvature import dense_hessian, extreme_eigenvalues, relu_hessian
+from multigrade.curvature import (
+    ExponentObserver,
+    SpectrumObserver,
+    dense_hessian,
+    extreme_eigenvalues,
+    map_spectrum,
+    relu_hessian,
+)
 from multigrade.networks import Network
 from multigrade.objectives import LeastSquares, Rows
 from multigrade.synthetic import setting
@@ -127,7 +134,40 @@ def main() -> None:
     print(
         f"  a spectrum every {CADENCE} epochs adds {100 * share:.1f} % to a run ({training:.1f} s for {EPOCHS} epochs)"
     )
+    of_optimisers()
     large_network()
+
+
+def of_optimisers() -> None:
+    """Ten eigenvalues of Adam's own map, what they add to a run, and what Lyapunov exponents cost, in one run."""
+    data, structure, steps = setting(1), structures.SGDL_1, 10_000
+    x, y = data.x_train, data.y_train
+    seen = {}
+
+    class Keep:
+        name, every = "keep", steps
+
+        def observe(self, snapshot, carry):
+            seen["last"] = snapshot
+
+    fit_grades(structure, x, y, Plan(100, "adam", record_every=100))  # compiles
+    run = fit_grades(structure, x, y, Plan(steps, "adam", observers=[Keep()])).records[0].seconds
+    last = seen["last"]
+    arguments = last.loss, last.params, last.optimiser, last.optimiser_state
+    map_spectrum(*arguments, learning_rate=1e-3)  # compiles
+    took, found = seconds(lambda: map_spectrum(*arguments, learning_rate=1e-3), repeats=3)
+    print(f"Adam's map after {steps} steps of SGDL-1: ten leading eigenvalues in {took:.2f} s; {found.sentence}")
+    observer = SpectrumObserver(every=steps)
+    observer.observe(last, None)
+    look, _ = seconds(lambda: observer.observe(last, None), repeats=3)
+    print(f"  a look of SpectrumObserver every {steps} steps adds {100 * look / run:.0f} % to a run ({run:.1f} s)")
+    times = {"plain": [], "exponents": []}
+    for _ in range(4):  # the first compiles
+        for name, observers in (("plain", []), ("exponents", [ExponentObserver(every=1000)])):
+            plan = Plan(1000, "adam", record_every=1000, observers=observers)
+            times[name].append(fit_grades(structure, x, y, plan).records[0].seconds)
+    plain, exponents = (min(times[name][1:]) for name in times)
+    print(f"  Lyapunov exponents of 4 vectors: {exponents / plain:.1f} times a plain step")
 
 
 def large_network() -> None:
