@@ -59,6 +59,17 @@ class ProgressObserver:
         if self.view is not None:
             self.view.stop()
 
+    def prepare(self, done: int, count: int) -> None:
+        """What comes before any training, in parts."""
+        if self.console.is_terminal:
+            if self.view is None:
+                self.view = _View(self.console, self.title, self.records)
+            self.view.update(done, count, "")
+        elif done == 0 or time.monotonic() - self.shown > LINE_SECONDS:
+            self.shown = time.monotonic()
+            left = f", {(self.shown - self.started) / done * (count - done):.0f} s left" if done else ""
+            self.console.print(f"{self.title}: {done} of {count} parts done{left}", highlight=False, soft_wrap=True)
+
     def observe(self, snapshot: Snapshot, carry) -> Observation | None:
         record = snapshot.record
         losses = record.train_loss

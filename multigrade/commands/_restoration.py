@@ -18,6 +18,7 @@ from ..training import RunRecord
 from ._live import print_outcomes, watching
 from .image import Deblur, Denoise, ImageCommand, Inpaint, RestoreCommand, Upsample
 
+NOISE_KINDS = {"white": "", "brighter": ", more of it where it is brighter", "correlated": ", correlated"}
 OPTIONS = ("method", "recipe", "grades", "layers", "width", "steps", "learning_rate", "seed", "time_limit")
 
 
@@ -61,7 +62,7 @@ def _remarks(metrics: Mapping[str, Any], num_grades: int, *, was_chosen: bool):
     if "noise_sigma" in metrics:
         how = "estimated" if metrics["noise_was_estimated"] else "given"
         weight = f", lambda {metrics['lambda']:.3g}, beta {metrics['beta']:.3g}" if "lambda" in metrics else ""
-        yield f"noise {metrics['noise_sigma']:.1f} ({how}){weight}"
+        yield f"noise {metrics['noise_sigma']:.1f} ({how}{NOISE_KINDS[metrics.get('noise_kind', 'white')]}){weight}"
     if "strengths_from" in metrics:
         yield f"lambda and beta are {metrics['strengths_from']}"
     if (estimated := metrics.get("estimated_psnr", [None])[-1]) is not None:
@@ -177,8 +178,13 @@ def _rows(metrics: Mapping[str, Any]) -> list[tuple[str, dict[str, float]]]:
     """Names and quality of input, grades and result; nothing without a reference."""
     rows = [("input", metrics["input"])] if "input" in metrics else []
     grades = metrics.get("grades", [])
-    rows += [(f"grade {i}" if i < len(grades) else "result", found) for i, found in enumerate(grades, 1)]
+    rows += zip(_stage_names(metrics, len(grades)), grades, strict=True)
     return rows + ([("instead of the grades", metrics["fallback"])] if "fallback" in metrics else [])
+
+
+def _stage_names(metrics: Mapping[str, Any], count: int) -> list[str]:
+    names = metrics.get("stages", [f"grade {i}" for i in range(1, count + 1)])
+    return [*names[: count - 1], "result"] if count else []
 
 
 def simple_methods(task: str, case: Case, noise_sigma: float) -> dict[str, np.ndarray]:
@@ -207,7 +213,6 @@ def simple_methods(task: str, case: Case, noise_sigma: float) -> dict[str, np.nd
 
 
 def _panels(observed: np.ndarray, restored: restore.Restored) -> list[Panel]:
-    last = len(restored.stages)
-    names = [f"grade {i}" if i < last else "result" for i in range(1, last + 1)]
+    names = _stage_names(restored.metrics, len(restored.stages))
     stages = zip(["input", *names], [observed, *restored.stages], strict=True)
     return [Panel(name, image) for name, image in stages]

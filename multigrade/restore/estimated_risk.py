@@ -98,8 +98,8 @@ class RiskTask:
     grades: tuple[Grade, ...] = ()
 
     @classmethod
-    def of(cls, observed: np.ndarray, noise: float, batch_sizes: tuple[int, ...]) -> "RiskTask":
-        around = surroundings(observed, noise)
+    def of(cls, observed: np.ndarray, noise: float, batch_sizes: tuple[int, ...], minimisers=()) -> "RiskTask":
+        around = surroundings(observed, noise, minimisers)
         image, slopes = around.mixed(jnp.arange(observed.size))
         # A random one of every HELD_OUT: always the first would be the same few columns, the edge among them.
         groups = max(observed.size // HELD_OUT, 1)

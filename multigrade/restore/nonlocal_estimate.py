@@ -59,9 +59,9 @@ def nonlocal_passes(observed: np.ndarray, noise) -> tuple[np.ndarray, np.ndarray
     wide = [(0, max(FIRST[-1][1] + 1 - size, 0)) for size in (height, width)]
     padded = np.pad(observed, ((0, 0), *wide), mode="symmetric")
     side = next(side for limit, side in FIRST if 255 * noise[0] <= limit)
-    first = _one_pass(padded, padded, noise, side, FIRST_COUNT, from_noisy)
-    second = _one_pass(padded, first, noise, SIDE, COUNT, from_guide)
-    third = _one_pass(padded, (1 - MIXED) * first + MIXED * second, noise, SIDE, COUNT, from_guide)
+    first = one_pass(padded, padded, noise, side, FIRST_COUNT, from_noisy)
+    second = one_pass(padded, first, noise, SIDE, COUNT, from_guide)
+    third = one_pass(padded, (1 - MIXED) * first + MIXED * second, noise, SIDE, COUNT, from_guide)
     first, second, third = (image[:, :height, :width] for image in (first, second, third))
     return first, second, third
 
@@ -123,7 +123,8 @@ def _every(size: int) -> np.ndarray:
     return np.unique(np.append(np.arange(0, size, STRIDE), size - 1))
 
 
-def _one_pass(observed, guide, noise, side: int, count: int, combine: Combine) -> np.ndarray:
+def one_pass(observed, guide, noise, side: int, count: int, combine: Combine) -> np.ndarray:
+    """Every patch combined with those that are like it in the first channel of ``guide``, and all put together."""
     places = Places.of(observed.shape[1:], side)
     noisy = [_patches(channel, side) for channel in observed]
     guides = noisy if guide is observed else [_patches(channel, side) for channel in guide]

@@ -7,6 +7,7 @@ move comes from a probe.
 """
 
 import dataclasses
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import jax
@@ -15,7 +16,7 @@ import numpy as np
 from jax import Array
 from scipy.ndimage import gaussian_filter, gaussian_filter1d
 
-from .minimisers import least_risk, probed_minimisers, random_signs
+from .minimisers import Minimiser, least_risk, probed_minimisers, random_signs
 
 SCALES = ((1, 3, 0.0), (2, 2, 1.0), (4, 2, 2.0), (8, 2, 4.0), (16, 1, 8.0))  # spacing, radius, blur of noisy values
 MARGIN = 16  # pixels beyond the border, reflected: the largest spacing times its radius
@@ -94,10 +95,13 @@ class Surroundings:
         return len(self.offsets) + 1
 
 
-def surroundings(observed: np.ndarray, noise: float) -> Surroundings:
-    """Of every pixel and channel of ``observed`` (channels, h, w), with this noise on the unit scale."""
+def surroundings(observed: np.ndarray, noise: float, minimisers: Sequence[Minimiser] = ()) -> Surroundings:
+    """Of every pixel and channel of ``observed`` (channels, h, w), with this noise on the unit scale.
+
+    ``minimisers`` are other estimates in their place, probed along ``random_signs`` of the same shape.
+    """
     signs = random_signs(observed.shape)
-    minimisers = probed_minimisers(observed, noise, signs)
+    minimisers = list(minimisers) or probed_minimisers(observed, noise, signs)
     divergences = [float(np.mean(each.slope * signs, dtype=np.float64)) for each in minimisers]
     mixture = least_risk([each.image for each in minimisers], divergences, observed, noise)
     noisy = [

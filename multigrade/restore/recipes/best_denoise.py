@@ -1,32 +1,80 @@
-"""The best recipe for denoising: grades on what surrounds a pixel, each surely better than what was before.
+"""The best recipe for denoising: the non-local estimate, corrected by a grade that has seen other pictures.
 
-The grades improve a mixture of minimisers and are taught by Stein's unbiased estimate of the square error, so that no
-clean picture is needed (``surroundings``, ``estimated_risk``).
+What the noise is like is read off the picture, unless its level is given (``denoising``). For white noise the picture's
+own grades may follow, if the options ask for any: grades on what surrounds a pixel, taught by Stein's unbiased estimate
+of the square error (``estimated_risk``), each kept only if it is surely better. On the pictures that we measured they
+no longer are, so by default there are none.
 """
 
 import dataclasses
+import time
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from ... import structures
 from ...model import MultiGrade
-from ...training import fingerprint, warmup_cosine
+from ...training import Fit, warmup_cosine
+from ...training.checkpoint import fingerprint
+from ..colour import decorrelated, recorrelated
+from ..denoising import Denoised, denoised, describe_noise
 from ..estimated_risk import RiskTask
 from ..judges import estimated_psnr, surely_better
+from ..minimisers import Minimiser
 from ..problem import LEAST_SIGMA, Options, Problem, Recipe, Restored, restored
-from .grades import facts_of, plan_of, train
+from .grades import plan_of, train
 
 # Grades at most, hidden layers, neurons, pixels per step, rate; steps per grade for 512 pixels on a side. Our choice.
 GRADES, LAYERS, WIDTH, BATCHES, RATE = 2, 2, 128, (1024, 2048), 0.01
 STEPS, SIDE, LEAST_STEPS = 1500, 512, 500
+RADIUS = 1  # of what is seen of the estimates around a pixel
+
+
+@runtime_checkable
+class Preparing(Protocol):
+    """An observer that shows what comes before the training."""
+
+    def prepare(self, done: int, count: int) -> None: ...
 
 
 def solve(problem: Problem, options: Options) -> Restored:
-    """Where no grade is surely better, as for some smooth pictures, the image is the mixture that they start from."""
-    observed, noise = problem.observed, max(problem.noise_sigma, LEAST_SIGMA) / 255
+    started = time.perf_counter()
+    given = None if problem.noise_was_estimated else problem.noise * (problem.noise_sigma >= LEAST_SIGMA)
+    noise = describe_noise(problem.observed, given)
+    until = None if options.time_limit is None else time.monotonic() + options.time_limit
+    found = denoised(problem.observed, noise, told=_told(options), until=until)
+    names, stages = list(found.images), list(found.images.values())
+    facts: dict[str, Any] = {"recipe": "best", "noise_sigma": 255 * noise.sigma, "noise_kind": noise.kind}
+    facts |= {"noise_was_estimated": noise.was_estimated, "is_clipped": bool(noise.clipped.any())}
+    facts["estimated_psnr"] = [*[None] * (len(stages) - 1), None if found.risk is None else estimated_psnr(found.risk)]
+    fit = Fit()
+    if own_grades(options) and found.moving:
+        fit, own = _corrected(problem, noise.sigma, found, options)
+        names += [f"own grade {i}" for i in range(1, len(own) + 1)]
+        stages += own
+        facts["estimated_psnr"] += [None] * len(own)
+    result = restored(problem, fit, stages, {**facts, "stages": names})
+    return dataclasses.replace(result, metrics={**result.metrics, "seconds": time.perf_counter() - started})
+
+
+def _told(options: Options):
+    """Says to the observers that can show it how much of the estimates is done."""
+    shown = [observer.prepare for observer in options.observers if isinstance(observer, Preparing)]
+
+    def told(done: int, count: int) -> None:
+        for show in shown:
+            show(done, count)
+
+    return told
+
+
+def _corrected(problem: Problem, noise: float, found: Denoised, options: Options) -> tuple[Fit, list[np.ndarray]]:
+    """The picture's own grades on top of the estimates, as far as they are surely better, and the image after each."""
+    observed = decorrelated(problem.observed)
     hidden = hidden_layers(options, GRADES, LAYERS, WIDTH)
-    batches = [BATCHES[min(i, len(BATCHES) - 1)] for i in range(len(hidden))]
-    task = RiskTask.of(observed, noise, tuple(min(batch, observed.size) for batch in batches))
+    batches = [min(BATCHES[min(i, len(BATCHES) - 1)], observed.size) for i in range(len(hidden))]
+    estimates = [Minimiser(image, slope, RADIUS) for image, slope in found.moving]
+    task = RiskTask.of(observed, noise, tuple(batches), estimates)
     structure = structures.graded(task.around.num_inputs, hidden, 1, bias_std=0.2)
     steps = options.steps or max(round(STEPS * max(observed.shape) / SIDE), LEAST_STEPS)
     schedule = warmup_cosine(options.learning_rate or RATE, steps)
@@ -36,15 +84,16 @@ def solve(problem: Problem, options: Options) -> Restored:
     tasks = [task]
     for grade in fit.model.grades:
         tasks.append(tasks[-1].after(grade, ()))
-    risks = [task.risks() for task in tasks]
-    count = surely_better(risks)
-    kept = slice(1, count + 1) if count else slice(1)
-    facts = {"estimated_psnr": [estimated_psnr(risk.mean()) for risk in risks[kept]]}
-    if not count:
-        facts["is_minimiser"] = True
+    count = surely_better([task.risks() for task in tasks])
     fit = dataclasses.replace(fit, model=MultiGrade(fit.model.grades[:count]))
-    stages = [np.asarray(task.image).reshape(observed.shape) for task in tasks[kept]]
-    return restored(problem, fit, stages, {**facts_of(problem, "best"), **facts})
+    images = [np.asarray(task.image).reshape(observed.shape) for task in tasks[1 : count + 1]]
+    return fit, [recorrelated(image) for image in images]
+
+
+def own_grades(options: Options) -> int:
+    """How many grades of the picture's own the options ask for: none, unless they say something of grades."""
+    asked = (options.grades, options.layers, options.width, options.steps, options.learning_rate)
+    return options.num_grades(GRADES) if any(asked) or options.method == "sgdl" else 0
 
 
 def hidden_layers(options: Options, grades: int, layers: int, width: int) -> tuple[tuple[int, ...], ...]:
@@ -60,4 +109,4 @@ def refusal(size: tuple[int, int], options: Options) -> str | None:
     return None
 
 
-RECIPE = Recipe(solve, lambda options: options.num_grades(GRADES), refusal)
+RECIPE = Recipe(solve, own_grades, refusal)

@@ -1,0 +1,38 @@
+"""Estimates of a noisy image that need no training on it, and how they move with it.
+
+The last pass of ``nonlocal_estimate``, and that image after each of the ``learned`` grades. Channels are decorrelated
+(``colour``) and have white noise. How an estimate z moves at a pixel with that pixel's noisy value is found from one
+random probe b of signs, as for ``minimisers``: dz_p/df_p ~ b_p (z(f + t b) - z(f))_p / t, right on average.
+"""
+
+import functools
+from collections.abc import Callable
+
+import jax
+import numpy as np
+
+from . import learned
+from .nonlocal_estimate import nonlocal_passes
+from .tiles import tiled
+
+STEP = 0.1  # size of the probe, in units of the noise
+
+
+def estimates(
+    observed: np.ndarray, noise: float, *, told: Callable[[int, int], None] = lambda done, count: None
+) -> np.ndarray:
+    """(estimates, channels, h, w): the non-local estimate, and what each learned grade makes of it."""
+    return tiled(functools.partial(_estimates, noise=np.float32(noise)), observed, told=told)
+
+
+def _estimates(observed: np.ndarray, noise: np.float32) -> np.ndarray:
+    height, width = observed.shape[1:]
+    even = np.pad(observed, ((0, 0), (0, height % 2), (0, width % 2)), mode="symmetric")
+    passes = nonlocal_passes(even, noise)
+    seen = learned.seen_by(even, passes, np.full(len(even), noise))
+    added = [learned.unfolded(np.asarray(each)) for each in _corrections(learned.trained(), seen)]
+    images = passes[-1] + noise * np.cumsum([np.zeros_like(even), *added], axis=0)
+    return images[..., :height, :width]
+
+
+_corrections = jax.jit(learned.corrections)

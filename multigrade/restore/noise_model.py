@@ -1,0 +1,127 @@
+"""What the noise of a picture is like, from the picture alone: its level, its colour, whether it follows brightness.
+
+The picture is cut into blocks, and each block into the bands of a Haar pyramid. In the quietest blocks there is little
+but noise, and the mean squares of their bands are its spectrum. White noise has the same in all bands; noise that went
+through demosaicking and JPEG has less in the finest. Blocks with clipped pixels do not count.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+LEVELS, BLOCK = 4, 32  # of the pyramid; pixels on a side of a block, twice 2^LEVELS
+QUIET, LESS_QUIET = 0.04, 0.1  # shares of the blocks
+FEWEST = 8  # blocks to say anything
+SELECTION = 1.01  # of white noise, over that of the blocks that are quietest by chance
+# The second band over the finest in brightness and in colours, the less quiet blocks over the quietest, the standard
+# deviation: texture looks like correlated noise, which has more, more, no more and no more than these. Our choice, on
+# five camera pictures and the training pictures.
+COARSER, COARSER_COLOURS, EVEN, MOST = 1.8, 2.5, 1.3, 25 / 255
+BINS, UNLIKE, LINE = (
+    6,
+    2.0,
+    0.9,
+)  # classes of brightness; variance in the brightest over that in the darkest; correlation
+
+
+class NoiseModel(NamedTuple):
+    """Noise of channels (brightness first) on their own scale.
+
+    Parameters
+    ----------
+    sigma : standard deviation, if it is white.
+    bands : (channels, LEVELS) mean square of the coefficients of an orthonormal Haar pyramid, finest first.
+    is_white : whether all bands have the same.
+    """
+
+    sigma: float
+    bands: np.ndarray
+    is_white: bool
+
+
+def noise_model(channels: np.ndarray, clipped: np.ndarray | None = None) -> NoiseModel | None:
+    """Of decorrelated channels (channels, h, w); None if there are too few blocks to say.
+
+    ``clipped`` (h, w) is true at pixels that show a limit of the scale.
+    """
+    usable = None if clipped is None else _blocks(clipped.astype(np.float32), np.mean) < 0.02
+    bands = np.stack([_bands(channel) for channel in channels])  # (channels, levels, blocks)
+    if usable is not None:
+        bands = bands[..., usable]
+    bands = bands[..., bands[0, 0] > 1e-12]  # a flat frame, or a drawing
+    if bands.shape[-1] < FEWEST:
+        return None
+    order = np.argsort(np.mean(bands[0, :3] / np.median(bands[0, :3], axis=1, keepdims=True), axis=0))
+
+    def quiet(share: float) -> np.ndarray:
+        return bands[..., order[: max(round(share * len(order)), FEWEST)]].mean(axis=-1)
+
+    found, more = quiet(QUIET), quiet(LESS_QUIET)
+    coarser = np.sqrt(found[:, 1] / found[:, 0])
+    is_even = total(more[0]) < min(EVEN**2 * total(found[0]), MOST**2)
+    is_white = not (coarser[0] > COARSER and is_even and np.all(coarser[1:] > COARSER_COLOURS))
+    # Differences of colours have less texture than brightness: the smallest is noise alone, if any is.
+    return NoiseModel(SELECTION * float(np.sqrt(found[:, 0].min())), found, is_white)
+
+
+def total(bands: np.ndarray) -> float:
+    """Variance of a pixel from the mean squares of the bands: each level has 3/4 of the coefficients that are left."""
+    weights = 0.75 * 0.25 ** np.arange(len(bands))
+    return float(weights @ bands + 0.25 ** len(bands) * bands[-1])
+
+
+def _bands(channel: np.ndarray) -> np.ndarray:
+    """(LEVELS, blocks) mean squares, of blocks at four shifts of the grid."""
+    found = []
+    for top, left in ((0, 0), (0, BLOCK // 2), (BLOCK // 2, 0), (BLOCK // 2, BLOCK // 2)):
+        part = _cut(channel[top:, left:])
+        levels = []
+        for _ in range(LEVELS):
+            a, b, c, d = part[::2, ::2], part[::2, 1::2], part[1::2, ::2], part[1::2, 1::2]
+            details = ((a - b + c - d) ** 2 + (a + b - c - d) ** 2 + (a - b - c + d) ** 2) / 12
+            levels.append(_means(details, BLOCK >> (len(levels) + 1), np.mean))
+            part = (a + b + c + d) / 2
+        found.append(np.stack(levels))
+    return np.concatenate(found, axis=1)
+
+
+def _blocks(image: np.ndarray, reduce) -> np.ndarray:
+    """The same blocks' means."""
+    half = BLOCK // 2
+    shifts = ((0, 0), (0, half), (half, 0), (half, half))
+    return np.concatenate([_means(_cut(image[top:, left:]), BLOCK, reduce) for top, left in shifts])
+
+
+def _cut(image: np.ndarray) -> np.ndarray:
+    height, width = (size // BLOCK * BLOCK for size in image.shape)
+    return image[:height, :width]
+
+
+def _means(image: np.ndarray, side: int, reduce) -> np.ndarray:
+    height, width = (size // side for size in image.shape)
+    return reduce(image.reshape(height, side, width, side), axis=(1, 3)).ravel()
+
+
+def variance_line(channels: np.ndarray, clipped: np.ndarray | None = None) -> tuple[float, float] | None:
+    """(a, b) with noise of variance a x + b at brightness x, where it follows brightness; None where it does not.
+
+    Fitted to the quietest blocks of each class of brightness, in the last channel, where texture is least.
+    """
+    means, energies = _blocks(channels[0], np.mean), _bands(channels[-1])[0]
+    usable = energies > 1e-12
+    if clipped is not None:
+        usable &= _blocks(clipped.astype(np.float32), np.mean) < 0.02
+    means, energies = means[usable], energies[usable]
+    if len(means) < BINS * FEWEST:
+        return None
+    bins = np.array_split(np.argsort(means), BINS)
+    points = []
+    for members in bins:
+        quiet = members[np.argsort(energies[members])[: max(len(members) // 8, 3)]]
+        points.append((means[quiet].mean(), energies[quiet].mean()))
+    x, v = np.transpose(points)
+    slope, offset = np.polyfit(x, v, 1, w=1 / v)
+    ends = slope * np.array([x[0], x[-1]]) + offset
+    if slope <= 0 or ends[1] < UNLIKE * max(ends[0], 1e-12) or np.corrcoef(x, v)[0, 1] < LINE:
+        return None
+    return float(slope), float(offset)

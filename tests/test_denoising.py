@@ -1,0 +1,111 @@
+"""Denoising by what the noise is like: its level and kind are read right, blacks come back, tiles make no seams."""
+
+import numpy as np
+import pytest
+import skimage
+
+from multigrade import restore
+from multigrade.restore.clipping import clipped_mean, is_clipped, unclipped
+from multigrade.restore.colour import decorrelated
+from multigrade.restore.denoising import denoised, describe_noise
+from multigrade.restore.estimates import estimates
+from multigrade.restore.learned import folded, unfolded
+from multigrade.restore.metrics import psnr
+from multigrade.restore.noise_model import noise_model, total
+from multigrade.restore.tiles import tiled
+
+CAMERA = skimage.util.img_as_float32(skimage.data.camera())[None]
+ASTRONAUT = np.moveaxis(skimage.util.img_as_float32(skimage.data.astronaut()), -1, 0)
+
+
+def noisy(clean, sigma, *, clip=False):
+    found = clean + np.float32(sigma / 255) * np.random.default_rng(0).standard_normal(clean.shape, np.float32)
+    return np.round(np.clip(found, 0, 1) * 255).astype(np.float32) / 255 if clip else found
+
+
+@pytest.mark.parametrize("clean", [CAMERA, ASTRONAUT], ids=["camera", "astronaut"])
+@pytest.mark.parametrize(("sigma", "clip"), [(10, False), (25, False), (25, True)])
+def test_white_noise_is_found_white_and_of_its_level_though_clipped(clean, sigma, clip):
+    noise = describe_noise(noisy(clean, sigma, clip=clip))
+    assert noise.kind == "white"
+    assert 255 * noise.sigma == pytest.approx(sigma, rel=0.05)
+
+
+def test_bands_of_white_noise_add_up_to_its_variance():
+    white = np.random.default_rng(1).standard_normal((1, 256, 256)).astype(np.float32)
+    model = noise_model(white)
+    assert model is not None
+    np.testing.assert_allclose(model.bands[0, :2], 1, rtol=0.2)  # the quietest blocks have a little less
+    assert total(np.full(4, 2.5)) == pytest.approx(2.5)
+
+
+def test_correlated_noise_is_found_correlated_and_removed():
+    """As a camera leaves it: two by two means of white noise, wider in the colours."""
+    random = np.random.default_rng(2)
+    clean = ASTRONAUT[:, 100:292, 100:292]
+    wide = [skimage.filters.gaussian(random.standard_normal(clean.shape[1:]), size) for size in (0.9, 2.0, 2.0)]
+    spread = np.stack([0.04 * part / part.std() for part in wide]).astype(np.float32)
+    observed = clean + np.tensordot(np.linalg.inv(_opponents()), spread, axes=1).astype(np.float32)
+    noise = describe_noise(observed)
+    assert noise.kind == "correlated"
+    found = denoised(observed, noise)
+    assert psnr(found.images["non-local"], clean) > psnr(observed, clean) + 1
+    assert found.risk is None
+
+
+def _opponents():
+    return np.stack([decorrelated(np.eye(3)[:, channel, None, None])[:, 0, 0] for channel in range(3)], axis=1)
+
+
+def test_variance_that_follows_brightness_is_found():
+    counts = 60
+    observed = (np.random.default_rng(3).poisson(CAMERA * counts) / counts).astype(np.float32)
+    noise = describe_noise(observed)
+    assert noise.kind == "brighter"
+    assert noise.line is not None
+    assert noise.line[0] == pytest.approx(1 / counts, rel=0.25)
+
+
+def test_clipped_mean_is_the_mean_of_clipped_values_and_is_undone():
+    values = np.clip(0.05 + 0.1 * np.random.default_rng(4).standard_normal(400_000), 0, 1)
+    assert clipped_mean(np.array(0.05), 0.1) == pytest.approx(values.mean(), abs=5e-4)
+    x = np.linspace(0, 1, 30)
+    np.testing.assert_allclose(unclipped(clipped_mean(x, 0.1), 0.1), x, atol=1e-3)
+    assert unclipped(np.array([0.01]), 0.1)[0] == 0
+    assert not is_clipped(np.array([[[-0.1, 0.0, 1.0]]])).any()
+
+
+def test_blacks_of_a_clipped_picture_are_black_again():
+    clean = np.zeros((64, 64), np.float32)
+    clean[:, 32:] = 0.6
+    result = restore.denoise(noisy(clean, 25, clip=True), noise_sigma=25)
+    assert result.image[:, :24].mean() < 0.01
+    assert result.metrics["estimated_psnr"][-1] is None  # nothing honest can be said
+
+
+def test_tiles_make_the_whole_and_a_local_function_no_seams():
+    image = np.random.default_rng(5).random((2, 50, 71))
+    done = []
+    found = tiled(lambda part: part[None] + 1, image, size=20, margin=3, told=lambda *parts: done.append(parts))
+    np.testing.assert_array_equal(found[0], image + 1)
+    assert done[0][0] == 0
+    assert done[-1][0] == done[-1][1] == 20
+    blurred = tiled(lambda part: skimage.filters.gaussian(part, (0, 0.7, 0.7), truncate=3), image, size=24, margin=4)
+    whole = skimage.filters.gaussian(image, (0, 0.7, 0.7), truncate=3)
+    np.testing.assert_allclose(blurred, whole, atol=1e-12)
+
+
+def test_blocks_of_pixels_fold_and_unfold():
+    image = np.random.default_rng(6).random((3, 8, 6)).astype(np.float32)
+    np.testing.assert_array_equal(unfolded(folded(image[..., None])), image)
+
+
+def test_the_learned_grade_improves_a_picture_it_has_not_seen():
+    clean = CAMERA[:, 60:188, 160:288]
+    first, *later = estimates(noisy(clean, 40), 40 / 255)
+    assert psnr(later[-1], clean) > psnr(first, clean)
+
+
+def test_without_noise_a_picture_stays_as_it_is():
+    clean = CAMERA[0, :32, :32]
+    np.testing.assert_array_equal(restore.denoise(clean, noise_sigma=0).image, clean)
