@@ -88,14 +88,14 @@ def test_the_risk_of_a_linear_filter_is_steins():
     assert float(loss) == pytest.approx(float(expected), rel=1e-4)
 
 
-def test_denoising_beats_the_minimiser_it_starts_from_and_knows_how_well_it_did():
+def test_denoising_beats_a_mixture_of_minimisers():
     task = estimated_risk.RiskTask.of(NOISY, NOISE, (512,))
     start = psnr(np.asarray(task.image).reshape(CAMERA.shape), CAMERA)
     options = restore.Options(recipe="best", grades=1, width=32, steps=300)
     restored = restore.denoise(NOISY[0], noise_sigma=20, reference=CAMERA, options=options)
     assert restored.metrics["result"]["psnr"] > start + 0.3
     assert restored.metrics["stages"][:3] == ["non-local", "learned 1", "mixture"]
-    assert restored.metrics["estimated_psnr"][2] == pytest.approx(restored.metrics["grades"][2]["psnr"], abs=0.5)
+    assert restored.metrics["estimated_psnr"][2] is None  # too small a picture to be sure to a quarter of a dB
 
 
 def test_the_mixture_has_the_least_of_steins_estimate():

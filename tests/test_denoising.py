@@ -83,6 +83,12 @@ def test_blacks_of_a_clipped_picture_are_black_again():
     assert result.metrics["estimated_psnr"][-1] is None  # nothing honest can be said
 
 
+def test_the_estimated_quality_is_within_half_a_decibel():
+    clean = CAMERA[:, 60:260, 160:360]
+    result = restore.denoise(noisy(clean, 15)[0], noise_sigma=15, reference=clean[0])
+    assert result.metrics["estimated_psnr"][-1] == pytest.approx(result.metrics["result"]["psnr"], abs=0.5)
+
+
 def test_tiles_make_the_whole_and_a_local_function_no_seams():
     image = np.random.default_rng(5).random((2, 50, 71))
     done = []
