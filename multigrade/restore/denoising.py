@@ -78,7 +78,7 @@ def describe_noise(observed: np.ndarray, sigma: float | None = None) -> Noise:
     line = variance_line(channels, clipped)
     if line is None:
         return Noise("white", model.sigma, True, clipped)
-    slope, offset = line[0] * len(channels) ** 0.5, line[1]  # brightness is the sum of three, over root 3
+    slope, offset = line[0] * (3**0.5 if len(channels) == 3 else 1), line[1]  # brightness is a sum over root 3
     spread = float(np.sqrt(max(slope * observed.mean() + offset, 0)))
     return Noise("brighter", spread, True, clipped, line=(slope, offset))
 
