@@ -15,8 +15,8 @@ import dataclasses
 import numpy as np
 
 CLIP = 3.0  # where smooth clipping begins, in deviations
-MAX_BINS = 16
-ROWS_PER_BIN = 12
+MIN_BINS, MAX_BINS = 4, 16
+ROWS_PER_BIN = 64
 MAX_WIDTH = 512  # of all bins together, about
 # The width is padded to 32, 64, 96, 128, 192, 256, 384, ...: tables share compiled programs.
 
@@ -68,7 +68,9 @@ def fit_encoding(X: np.ndarray, weights: np.ndarray) -> Encoding:
     """The encoding of a table X (N, d) whose rows have ``weights``."""
     low, high = X.min(axis=0), X.max(axis=0)
     columns = np.flatnonzero(high - low > 1e-12 * np.maximum(np.abs(low), np.abs(high)))
-    shares = np.linspace(0, 1, 1 + max(2, min(MAX_BINS, len(X) // ROWS_PER_BIN, MAX_WIDTH // max(len(columns), 1))))
+    num_bins = int(np.clip(len(X) // ROWS_PER_BIN, MIN_BINS, MAX_BINS))
+    num_bins = max(2, min(num_bins, MAX_WIDTH // max(len(columns), 1)))
+    shares = np.linspace(0, 1, 1 + num_bins)
     centre, scale, edges = [], [], []
     for column in columns:
         values = X[:, column]
