@@ -91,6 +91,7 @@ def solve(
     max_features: int = 3000,
     tolerance: float = 1e-9,
     max_grades: int = 6,
+    first: int | None = None,
     stretch: Sequence[float] | str = "auto",
     time_limit: float | None = None,
     seed: int = 0,
@@ -107,6 +108,8 @@ def solve(
     tolerance : float
         No grade is added once the held-out residual relative to that of u = 0 is below.
     max_grades : int
+    first : int, optional
+        Features of the first grade; if not given, they follow the equation.
     stretch : sequence of float, or "auto"
         How much finer than along the longest axis the waves are along each; "auto" tries a few on a small grade.
     time_limit : float, optional
@@ -133,7 +136,7 @@ def solve(
         zero = _norm(basis, held_out, scales) or 1.0
         radius = _wave_number(problem, basis)
         shape = _stretch(problem, basis, held_out, radius) if isinstance(stretch, str) else np.asarray(stretch, float)
-        counts = _plan(radius, shape, max_features, max_grades)
+        counts = _plan(first, radius, shape, max_features, max_grades)
         error = 1.0
         for index, count in enumerate(counts):
             if index and time_limit is not None and time.perf_counter() - started > time_limit:
@@ -336,11 +339,11 @@ def _part(problem: Problem, where, random, num_points: int, number: int) -> np.n
 # ---- the plan --------------------------------------------------------------------------------------------------
 
 
-def _plan(radius: float, shape: np.ndarray, max_features: int, max_grades: int) -> list[int]:
+def _plan(first: int | None, radius: float, shape: np.ndarray, max_features: int, max_grades: int) -> list[int]:
     """Numbers of features after each grade."""
     dimensions = len(shape)
-    first = FIRST.get(dimensions, 800)
-    if radius:
+    is_given, first = first is not None, first or FIRST.get(dimensions, 800)
+    if radius and not is_given:
         waves = lattice(dimensions, max_features // 2, shape)
         first = max(first, 2 * int(np.sum(np.linalg.norm(waves / shape, axis=1) <= 1.1 * radius + 2.5 * SPACING)))
     counts = [min(first, max_features)]
