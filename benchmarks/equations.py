@@ -1,4 +1,4 @@
-"""Equations: errors against references, seconds of a core; grades beside one wide grade; a classical solver beside both.
+"""Equations: errors against references, seconds of a core; grades beside one wide grade; the five-point scheme.
 
     python -m benchmarks.equations                       # the ready problems
     python -m benchmarks.equations --only helmholtz      # one of them
