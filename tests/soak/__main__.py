@@ -123,9 +123,8 @@ def _killed_run(target, folder: Path, whole, seconds: float, num_kills: int, rng
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
         kills += 1
-        wrong = [name for name, content in targets.results(folder).items() if name in whole and content != whole[name]]
-        if wrong:
-            return kills, f"half a file after a kill: {wrong}"
+        if broken := targets.broken(folder):
+            return kills, f"half a file after a kill: {broken}"
     code = _wait(_start(target, folder), None)
     if code:
         return kills, f"exit code {code} when it was started again"

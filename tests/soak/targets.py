@@ -2,6 +2,7 @@
 process of its own; ``results`` are the files whose bytes count."""
 
 import dataclasses
+import json
 import os
 import random
 import resource
@@ -14,12 +15,15 @@ from pathlib import Path
 
 import numpy as np
 from PIL import Image
+from safetensors.numpy import load_file
 
 from multigrade import cli, structures
 from multigrade.files import write_arrays
 from multigrade.lab.executors import Experiment, run_jobs
+from multigrade.lab.job import Job, Result
 from multigrade.lab.store import Store
 from multigrade.model import grades_to_arrays
+from multigrade.tables import read_table, write_predictions
 from multigrade.training import Checkpointing, Plan, fit_grades
 from multigrade.training.record import records_to_arrays
 
@@ -50,6 +54,23 @@ def results(folder: Path) -> dict[str, bytes]:
         hidden = any(part.startswith(".") for part in inside.parts)
         if path.is_file() and not hidden and path.suffix != ".checkpoint" and path.name != "run.json":
             found[str(inside)] = path.read_bytes()
+    return found
+
+
+def broken(folder: Path) -> list[str]:
+    """Files that are there but not whole, by their own checksums and formats."""
+    readers = {
+        ".safetensors": lambda path: load_file(path),
+        ".csv": read_table,
+        ".png": lambda path: Image.open(path).load(),
+    }
+    readers[".json"] = lambda path: json.loads(path.read_text())
+    found = []
+    for name in results(folder):
+        try:
+            readers.get(Path(name).suffix, Path.stat)(folder / name)
+        except Exception as error:
+            found.append(f"{name}: {error}")
     return found
 
 
@@ -119,6 +140,29 @@ def ray_node(folder: Path) -> None:
     run_jobs(small.jobs(4, epochs=120), Store(folder / "store"), Experiment(small.run), executor="ray", workers=2)
 
 
+def writer(folder: Path) -> None:
+    """Files of arrays and tables, each written twice: first with other contents, then with those that count."""
+    for number in range(40):
+        values = np.random.default_rng(number).normal(size=(50, 4))
+        path = folder / f"{number}.safetensors"
+        for content in ({"a": values},) if path.exists() else ({"a": values[:0]}, {"a": values}):
+            write_arrays(path, "soak", content, {})
+        write_predictions(folder / f"{number}.csv", list("abcd"), values)
+
+
+def filled_store(folder: Path) -> None:
+    """Results put into a store, as the lab does when a job ends."""
+    store = Store(folder / "store")
+    for number in range(20):
+        job = Job("soak", "soak", {"seed": number})
+        with store.lock(job.key, wait=True):
+            if job.key not in store:
+                values = np.random.default_rng(number).random((24, 24))
+                store.save(
+                    job, Result({"psnr": float(number)}, (), {"values": values}, {"result": values}), {"seconds": 0}
+                )
+
+
 def full_disk(folder: Path) -> None:
     """A fit whose files may not grow beyond a random size: it warns, or ends with one OSError, and is begun again."""
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -156,13 +200,15 @@ def _command(*arguments) -> None:
 def known() -> list[Target]:
     """Ray's only where it is installed."""
     made = [
-        Target("fit", fit, 0.5),
-        Target("multigrade fit and predict", table_command, 0.12),
-        Target("multigrade denoise", image_command, 0.08),
-        Target("the lab's driver", driver, 0.14),
-        Target("a worker of the lab", workers, 0.02, victim="grandchild"),
-        Target("a full disk", full_disk, 0.07),
-        Target("a jumping clock", jumping_clock, 0.07),
+        Target("a writer of files", writer, 0.3),
+        Target("a store being filled", filled_store, 0.3),
+        Target("fit", fit, 0.13),
+        Target("multigrade fit and predict", table_command, 0.06),
+        Target("multigrade denoise", image_command, 0.06),
+        Target("the lab's driver", driver, 0.07),
+        Target("a worker of the lab", workers, 0.01, victim="grandchild"),
+        Target("a full disk", full_disk, 0.03),
+        Target("a jumping clock", jumping_clock, 0.04),
     ]
     try:
         import ray  # noqa: F401  # pyright: ignore[reportMissingImports]
