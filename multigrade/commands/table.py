@@ -160,11 +160,22 @@ def _print_fit(estimator, inputs, targets) -> None:
             f"{record.seconds:.1f}", record.outcome,
         )  # fmt: skip
     Console().print(table)
+    print(_held_out_score(estimator, inputs, targets, measure, word))
     print_outcomes(estimator.records_)
     decides = estimator.early_stopping or estimator.solver == "auto"
     is_left_out = decides and estimator.n_grades_ < _num_grades(estimator)
     if is_left_out and estimator.records_[-1].outcome is not Outcome.DIVERGED:
         print(f"grade {estimator.n_grades_ + 1}: did not help on the rows held out, and was left out")
+
+
+def _held_out_score(estimator, inputs, targets, measure, word: str) -> str:
+    """The score on rows that no step has seen, where there are such."""
+    if not estimator.early_stopping:
+        return f"no rows were held out: --early-stopping holds out a tenth, and prints the {word} on them"
+    _, (inputs, targets, _) = estimator._split(inputs, targets, [1.0] * len(inputs))
+    if len(targets) < 2:
+        return f"{len(targets)} row was held out: too few for the {word}"
+    return f"{word} on the {len(targets)} rows held out: {measure(targets, estimator.predict(inputs)):.4f}"
 
 
 def predict(

@@ -290,7 +290,8 @@ def _picture(path: Path, samples: np.ndarray, profile: bytes | None) -> Picture:
 def _unit_scale(samples: np.ndarray) -> np.ndarray:
     """float64 with 1 for the largest integer of the type; floating point stays."""
     white = {"b": 1, "u": np.iinfo(samples.dtype).max if samples.dtype.kind == "u" else 1, "f": 1}
-    return samples.astype(np.float64) / white[samples.dtype.kind]
+    with np.errstate(invalid="ignore"):  # NaN of the signalling kind, which is refused like any other
+        return samples.astype(np.float64) / white[samples.dtype.kind]
 
 
 def _quantise(samples: np.ndarray, depth: int) -> np.ndarray:
