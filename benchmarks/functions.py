@@ -76,7 +76,9 @@ def mlp(x, y, fresh):
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
-    model = make_pipeline(StandardScaler(), MLPRegressor((64, 64, 64), max_iter=1000, tol=0.0, random_state=0))
+    model = make_pipeline(
+        StandardScaler(), MLPRegressor(hidden_layer_sizes=(64, 64, 64), max_iter=1000, tol=0.0, random_state=0)
+    )
     return model.fit(x, y).predict(fresh)
 
 
