@@ -123,8 +123,8 @@ class Network:
             raise ValueError(f"widths must be two or more positive integers; got {self.widths!r}")
         _choice("activation", self.activation, ACTIVATIONS)
         _choice("weight_init", self.weight_init, WEIGHT_INITS)
-        if not self.bias_std >= 0:
-            raise ValueError(f"bias_std must be at least 0; got {self.bias_std!r}")
+        if not 0 <= self.bias_std <= 1e30:
+            raise ValueError(f"bias_std must be at least 0 and at most 1e30; got {self.bias_std!r}")
 
     @property
     def depth(self) -> int:

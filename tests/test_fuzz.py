@@ -53,7 +53,7 @@ TRIAL = [
     ["predict", "nan.safetensors", "good.npz", "-o", "out.csv"],
     ["denoise", "loop", "-o", "out.png"],
     ["denoise", "good.png", "-o", "/proc/out.png"],
-    ["denoise", "good.png", "-o", "out.png", "--width", "1000000000"],
+    ["denoise", "good.png", "-o", "out.png", "--width", "1000000000", "--quiet"],
     ["spectrum", "good.png", "-o", "good.png"],
     ["fit", "good.csv", "--grades", "x"],
     ["fit", "good.csv", "--layers", "1000000000"],

@@ -148,7 +148,7 @@ def test_saved_model_predicts_the_same_bits(tmp_path):
             "activation must be one of relu, tanh, softplus, gelu, silu, sine, gauss, srelu, s2relu, bspline; got",
         ),
         (lambda: Network((3, 1), weight_init="x"), "weight_init must be one of he, glorot"),
-        (lambda: Network((3, 1), bias_std=-1.0), "bias_std must be at least 0; got -1.0"),
+        (lambda: Network((3, 1), bias_std=-1.0), "bias_std must be at least 0 and at most 1e30; got -1.0"),
         (lambda: MultiScaleNetwork(Network((1, 1)), ()), "scales must be one or more finite numbers"),
         (lambda: structures.graded(1, [], 1), "hidden must name at least one grade"),
         (lambda: structures.graded(1, [32, 32], 1), "a tuple of one or more widths each; got [32, 32]"),

@@ -57,7 +57,8 @@ def command(arguments: list[str], folder: Path) -> Outcome:
     finally:
         os.chdir(where)
         sys.argv = argv
-    lines = [line for line in err.getvalue().splitlines() if line.strip()]
+    # That an option has a new name is told beside the one line.
+    lines = [line for line in err.getvalue().splitlines() if line.strip() and " is now called " not in line]
     after = contents(folder)
     changed = sorted(name for name in before if after.get(name) != before[name])
     if code == 0:  # an option may name a file that is there and is written anew
