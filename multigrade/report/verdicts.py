@@ -147,10 +147,10 @@ def _seeds(verdict: Verdict, results: Sequence[Saved]) -> str:
 
 
 def _tried(verdict: Verdict, tried: Mapping[str, str]) -> str:
-    if verdict.status not in (Status.FAILS, Status.NOT_REACHED):
-        return ""
+    """What was tried before a claim was refused; beside one that holds, what a reader should know of it."""
+    kinds = {Status.FAILS: "Tried", Status.NOT_REACHED: "Tried", Status.HOLDS: "Note"}
     told = [text for start, text in tried.items() if verdict.claim.id.startswith(start)]
-    return f"Tried: {' '.join(told)}" if told else ""
+    return f"{kinds[verdict.status]}: {' '.join(told)}" if told and verdict.status in kinds else ""
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
