@@ -261,9 +261,9 @@ def test_a_grade_that_is_left_out_is_told_of(tmp_path, call):
 def test_what_is_not_given_is_the_estimators_own(method):
     from multigrade.commands.table import _estimator
 
-    estimator = _estimator(method, None, None, n_grades=None, max_iter=None)
+    estimator = _estimator(method, False, None, None, n_grades=None, max_iter=None)
     assert estimator.get_params() == type(estimator)().get_params()
-    assert _estimator(method, 5, 2).hidden_layer_sizes == (5, 5)
+    assert _estimator(method, False, 5, 2).hidden_layer_sizes == (5, 5)
 
 
 def test_predictions_keep_their_digits(tmp_path):

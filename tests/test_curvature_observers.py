@@ -128,9 +128,8 @@ def test_a_resumed_run_sees_the_same_spectra(tmp_path):
     wide = structures.graded(1, [(300,), (5,)], 1)  # large enough for Lanczos and its warm start
 
     def run(armed, path):
-        interrupt = Interrupt()
-        interrupt.armed = armed
-        observers = [SpectrumObserver(every=20, num=2), SafeRate(every=20), interrupt]
+        Interrupt.armed = armed  # of the class, so that the observer's settings stay the same
+        observers = [SpectrumObserver(every=20, num=2), SafeRate(every=20), Interrupt()]
         plan = Plan(60, "gd", learning_rate=0.001, record_every=20, observers=observers)
         return fit_grades(wide, X, Y, plan, checkpoint=Checkpointing(path, every=0.0))
 

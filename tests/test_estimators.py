@@ -34,17 +34,29 @@ ADAM = {**SMALL, "solver": "adam", "learning_rate": 0.03}  # compiles soonest
 
 
 class Looking:
-    """Notes the steps at which it is called; interrupts the grade ``fails_in``."""
+    """Notes the steps at which it is called."""
 
     name = "looking"
 
-    def __init__(self, every, fails_in=None):
-        self.every, self.fails_in, self.steps = every, fails_in, []
+    def __init__(self, every):
+        self.every, self.steps = every, []
 
     def observe(self, snapshot, carry):
-        if snapshot.grade == self.fails_in:
-            raise KeyboardInterrupt
         self.steps.append(snapshot.step)
+
+
+class Interrupting(Looking):
+    """Interrupts a grade as long as the class says so, which is no setting of the observer."""
+
+    is_armed = True
+
+    def __init__(self, every, grade=1):
+        super().__init__(every)
+        self.grade = grade
+
+    def observe(self, snapshot, carry):
+        if snapshot.grade == self.grade and type(self).is_armed:
+            raise KeyboardInterrupt
 
 
 @parametrize_with_checks(ESTIMATORS[:1])
@@ -172,21 +184,22 @@ def test_a_diverged_fit_warns_and_a_warm_start_fits_the_grade_again():
     np.testing.assert_array_equal(regressor.predict(X), at_once.predict(X))
 
 
-def test_a_checkpoint_continues_an_interrupted_fit_and_needs_a_seed(tmp_path):
+def test_a_checkpoint_continues_an_interrupted_fit_and_needs_a_seed(tmp_path, monkeypatch):
     path = tmp_path / "fit.checkpoint"
     with pytest.raises(ValueError, match="random_state must be an integer with a checkpoint; got None"):
         MultiGradeRegressor(2, **{**ADAM, "random_state": None}).fit(X, Y, checkpoint=path)
     whole = MultiGradeRegressor(2, **ADAM).fit(X, Y)
     with pytest.raises(KeyboardInterrupt):
-        clone(whole).fit(X, Y, observers=[Looking(20, fails_in=1)], checkpoint=path)
-    resumed = clone(whole).fit(X, Y, observers=[Looking(20)], checkpoint=path)
+        clone(whole).fit(X, Y, observers=[Interrupting(20)], checkpoint=path)
+    monkeypatch.setattr(Interrupting, "is_armed", False)
+    resumed = clone(whole).fit(X, Y, observers=[Interrupting(20)], checkpoint=path)
     np.testing.assert_array_equal(resumed.predict(X), whole.predict(X))
 
 
 def test_a_fit_that_fails_leaves_nothing_that_predicts():
     model = MultiGradeRegressor(2, **ADAM).fit(X, Y)
     with pytest.raises(KeyboardInterrupt):
-        model.fit(50 * X, Y, observers=[Looking(None, fails_in=1)])
+        model.fit(50 * X, Y, observers=[Interrupting(None)])
     for raises in (check_is_fitted, lambda model: model.predict(X)):
         with pytest.raises(NotFittedError):
             raises(model)
@@ -256,7 +269,7 @@ def test_the_live_view_is_closed_when_a_fit_is_interrupted(monkeypatch):
     closed = []
     monkeypatch.setattr("multigrade.progress.ProgressObserver.__exit__", lambda self, *error: closed.append(error[0]))
     with pytest.raises(KeyboardInterrupt):
-        SingleGradeRegressor(**ADAM, verbose=1).fit(X, Y, observers=[Looking(20, fails_in=0)])
+        SingleGradeRegressor(**ADAM, verbose=1).fit(X, Y, observers=[Interrupting(20, grade=0)])
     assert closed == [KeyboardInterrupt]
 
 

@@ -98,9 +98,8 @@ def test_a_resumed_run_has_the_same_exponents(tmp_path):
                 raise KeyboardInterrupt
 
     def run(armed, name):
-        interrupt = Interrupt()
-        interrupt.armed = armed
-        plan = Plan(40, "adam", record_every=20, observers=[ExponentObserver(every=20, num=2), interrupt])
+        Interrupt.armed = armed  # of the class, so that the observer's settings stay the same
+        plan = Plan(40, "adam", record_every=20, observers=[ExponentObserver(every=20, num=2), Interrupt()])
         from multigrade.training.checkpoint import Checkpointing
 
         return fit_grades(STRUCTURE, X, Y, plan, checkpoint=Checkpointing(tmp_path / name, 0.0))

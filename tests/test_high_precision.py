@@ -42,6 +42,7 @@ def test_functions_of_one_input_without_a_setting(function, num_rows, bound):
     assert relative_error(fitted(function, num_rows).model, function) < bound
 
 
+@pytest.mark.slow
 def test_scattered_points_in_the_plane():
     function = lambda x: np.sin(8 * x[:, 0]) * np.cos(6 * x[:, 1])  # noqa: E731
     fresh = 0.02 + 0.96 * np.random.default_rng(9).random((500, 2))

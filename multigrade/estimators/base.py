@@ -135,8 +135,13 @@ class GradedEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         continuing = getattr(self, "warm_start", False) and hasattr(self, "model_")
         X, y = self._validated(X, y, reset=not continuing)
         weights = _check_sample_weight(sample_weight, X, ensure_non_negative=True)
-        targets, weights = self._read_targets(y, weights)
-        self._check_fit(continuing, checkpoint, targets.shape[1])
+        before = dict(self.__dict__)
+        try:
+            targets, weights = self._read_targets(y, weights)
+            self._check_fit(continuing, checkpoint, targets.shape[1])
+        except ValueError:
+            self.__dict__ = before  # what is refused changes nothing
+            raise
         if not continuing:
             self.__dict__.pop("model_", None)  # what fails or is interrupted leaves nothing that could predict
             self._seed = int(check_random_state(self.random_state).randint(2**31 - 1))
@@ -309,7 +314,7 @@ class GradedEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
                 f"got {num_grades}"
             )
         if num_grades == num_kept:
-            warnings.warn("warm_start=True without a larger n_grades adds no grade; the model stays", stacklevel=6)
+            warnings.warn("warm_start=True without a larger n_grades adds no grade; the model stays", stacklevel=7)
         return MultiGrade(self.model_.grades[:num_kept]), self.records_[:num_kept], self.certificates_
 
     def _rate(self, every: int) -> tuple:

@@ -230,3 +230,15 @@ def test_items_beyond_the_paper_run_only_when_they_are_named():
     # Six variants by gradient descent and two by Adam on two settings; three methods on two settings and a picture.
     assert len(catalogue.expand(["steadiness"], recipe="paper", images=None)) == 16
     assert len(catalogue.expand(["spectral-bias"], recipe="paper", images=None)) == 9
+
+
+def test_a_recipe_whose_numbers_changed_has_new_keys_and_no_other_has(monkeypatch):
+    def keys(recipe):
+        return [
+            job.key for job in catalogue.expand(["table2"], recipe=recipe, images=None) if job.kind == "restoration"
+        ]
+
+    best, paper = keys("best"), keys("paper")
+    monkeypatch.setattr("multigrade.lab.job.REVISED", {})
+    assert not set(keys("best")) & set(best)
+    assert keys("paper") == paper

@@ -83,6 +83,7 @@ def small_disk(tmp_path):
     subprocess.run(["umount", str(disk)], check=True)
 
 
+@pytest.mark.filterwarnings("ignore:the checkpoint was not written")
 def test_a_full_and_a_read_only_disk_are_one_line_and_lose_nothing(small_disk):
     store, filler = small_disk / "runs", small_disk / "filler"
     Store(store)
