@@ -18,7 +18,7 @@ from ..training.record import RunRecord
 # Raised whenever a change of the package changes numbers; results of other numerics are not used again.
 NUMERICS = 7
 # Numerics of (kind, task, recipe) whose numbers alone have changed since; the results of all others are used again.
-REVISED = {("restoration", task, "best"): 8 for task in ("denoise", "deblur")}
+REVISED: dict[tuple[str, Any, Any], int] = {("restoration", task, "best"): 8 for task in ("denoise", "deblur")}
 # What a job is called by, in this order.
 LABELLED = ("task", "image", "setting", "theorem", "noise", "blur", "method", "learning_rate")
 
