@@ -38,7 +38,7 @@ def test_descent_at_95_percent_of_its_limit_obeys_the_descent_inequality():
 
 
 def test_the_right_hessian_has_remainders_of_order_2_and_the_foretold_pace():
-    metrics, found = measured(4, 500)
+    metrics, found = measured(4, 2000)
     assert metrics["order"] == pytest.approx(2, abs=0.2)
     assert metrics["linearised_pace"] == pytest.approx(1, abs=1e-3)
     assert metrics["explained"] > 0.8  # the network is at work
@@ -48,5 +48,5 @@ def test_the_right_hessian_has_remainders_of_order_2_and_the_foretold_pace():
 @pytest.mark.parametrize("product", [scaled(0.95), pytest.param(scaled(1.05), marks=pytest.mark.slow), identity],
                          ids=["5 % too small", "5 % too large", "identity"])  # fmt: skip
 def test_a_wrong_hessian_fails(product):
-    _, found = measured(4, 500, product)
+    _, found = measured(4, 2000, product)
     assert list(found.values()) == [False, False]

@@ -37,7 +37,7 @@ OUTSIDE = 1.1  # of 2 / alpha: a rate at which the loss of the pushed network ri
 START = 0.2  # of 2 / alpha at the first weights: the rate at which a network is trained before it is pushed
 ROUNDING = 1e-13  # of the loss at the start
 SMALLEST_STEP = 1e-7  # steps whose remainder is above rounding, for its order
-LONGER = 60  # times the epochs: the flattest direction of a minimum takes its time
+LONGER = 15  # times the epochs: the flattest direction of a minimum takes its time
 LATE = 200  # steps over which the long-run contraction is measured
 
 Loss = Callable[[jax.Array], jax.Array]
