@@ -21,7 +21,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from . import cones
-from .program import ConvexProgram, objective, predict, reduced
+from .far import far_norm, is_far
+from .program import ConvexProgram, objective, outside_row_space, predict, reduced
 
 CHUNK = 2048  # cones projected at a time
 
@@ -95,15 +96,21 @@ class ConvexSolution:
 
 
 def certify(
-    program: ConvexProgram, weights: np.ndarray, *, iterations: int, outcome: Outcome, tolerance: float = np.inf
+    program: ConvexProgram,
+    weights: np.ndarray,
+    *,
+    iterations: int,
+    outcome: Outcome,
+    tolerance: float = np.inf,
+    duals: np.ndarray | None = None,
 ) -> ConvexSolution:
     """The point with its objective and dual bounds; what converged to a larger gap than ``tolerance`` has stalled.
 
-    A solver's point may be out of its cones by rounding, where program and network differ: the larger of the two
-    objectives counts.
+    The dual point is that of the residuals, or ``duals`` (N, outputs), if a solver has them in more digits. A point
+    may be out of its cones by rounding, where program and network differ: the larger of the two objectives counts.
     """
     value = max(objective(program, weights), _own_objective(program, weights))
-    bound, full_bound = dual_bounds(program, weights)
+    bound, full_bound = dual_bounds(program, weights, duals)
     certificate = Certificate(value, bound, full_bound, program.num_patterns, program.is_full, iterations, outcome)
     if outcome is Outcome.CONVERGED and certificate.relative_gap > tolerance:
         certificate = dataclasses.replace(certificate, outcome=Outcome.STALLED)
@@ -154,14 +161,16 @@ def _one_sided_norm(inputs: np.ndarray, dual: np.ndarray) -> float:
     return 0.5 * float(np.linalg.norm(inputs.T @ dual)) + 0.5 * max(best, 0.0)
 
 
-def dual_bounds(program: ConvexProgram, weights: np.ndarray) -> tuple[float, float]:
-    """Lower bounds on p* from the residuals of a point: over the program's patterns, and over all."""
-    residuals = program.targets - predict(program, weights)
+def dual_bounds(program: ConvexProgram, weights: np.ndarray, duals: np.ndarray | None = None) -> tuple[float, float]:
+    """Lower bounds on p* from a point's residuals, or from ``duals``: over the program's patterns, and over all."""
+    residuals = program.targets - predict(program, weights) if duals is None else duals
     bound = full_bound = 0.0
     for residual, target in zip(residuals.T, program.targets.T, strict=True):
         norm = float(dual_norms(program, residual).max())
         if program.slack is not None:
-            norm += 2 * float(np.abs(residual) @ program.slack)
+            norm += 2 * float(np.abs(residual) @ (program.slack + outside_row_space(program.inputs)))
+            if is_far(program):
+                norm = min(norm, far_norm(program, residual))
         full_norm = norm if program.is_full else full_dual_norm(program, residual)
         bound += scaled_dual_value(residual, target, norm, program.regularisation)
         full_bound += scaled_dual_value(residual, target, full_norm, program.regularisation)

@@ -47,6 +47,8 @@ class ConvexProgram:
     # is from what it is taken for; both (N,).
     is_wall: np.ndarray | None = None
     slack: np.ndarray | None = None
+    # Of all patterns and with a bias: the middle c of the inputs before they are scaled, and x_n - c.
+    centred: tuple[np.ndarray, np.ndarray] | None = None
 
     @property
     def num_patterns(self) -> int:
@@ -82,16 +84,16 @@ def convex_program(
     check_positive("regularisation", regularisation)
     is_used = weight > 0
     features, scale = features[is_used], np.sqrt(weight[is_used])[:, None]
-    arrangement = features
+    arrangement, centred = features, None
     if has_bias:  # a shift of the inputs changes no pattern, and keeps apart what is far from 0 and close together
-        arrangement = with_bias(features - (features.min(axis=0) + np.ptp(features, axis=0) / 2))
-        features = with_bias(features)
+        centre = features.min(axis=0) + np.ptp(features, axis=0) / 2
+        centred = centre, features - centre
+        arrangement, features = with_bias(features - centre), with_bias(features)
     features, target = features * scale, target[is_used] * scale
     if patterns is None and bound_patterns(arrangement) <= max_patterns:
         chosen = enumerate_patterns(arrangement, max_patterns=max_patterns)
-        is_wall, moved = merged_rows(arrangement, features)
-        slack = moved + _outside_row_space(features)
-        return ConvexProgram(features, target, chosen, float(regularisation), True, has_bias, is_wall, slack)
+        merged = merged_rows(arrangement, features)
+        return ConvexProgram(features, target, chosen, float(regularisation), True, has_bias, *merged, centred)
     if patterns is None:
         chosen = sample_patterns(features, num_samples, seed=seed)
     else:
@@ -103,7 +105,8 @@ def with_bias(features: np.ndarray) -> np.ndarray:
     return np.column_stack([features, np.ones(len(features))])
 
 
-def _outside_row_space(features: np.ndarray) -> np.ndarray:
+def outside_row_space(features: np.ndarray) -> np.ndarray:
+    """How far each row is from the span of ``row_space``: what rounding hides in reduced coordinates."""
     basis = row_space(features)
     return np.linalg.norm(features - features @ basis @ basis.T, axis=1)
 
