@@ -265,7 +265,7 @@ def saved(draw, epochs, outcome=Outcome.FINISHED):
 
 
 def test_runs_are_paired_by_length_and_draw_of_the_noise():
-    full = _epochs(saved(0, 1).job.settings)[1]
+    full = _epochs(saved(0, 1).job.setup)[1]
     one = [saved(0, full), saved(1, full), saved(0, full // 2)]
     other = [saved(1, full), saved(0, full // 2), saved(2, full)]
     pair = _paired({"one": one, "other": other})

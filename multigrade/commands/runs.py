@@ -81,8 +81,8 @@ def _print(saved, broken: dict[str, str]) -> None:
     rows = []
     for job, result, info in saved:
         outcome = ", ".join(dict.fromkeys(str(record.outcome) for record in result.records))
-        mark = "stand-in" if job.settings.get("stand_in") else ""
-        recipe, took = str(job.settings.get("recipe", "")), duration(info.get("seconds", 0))
+        mark = "stand-in" if job.setup.stand_in else ""
+        recipe, took = str(job.setup.recipe), duration(info.get("seconds", 0))
         finished = info.get("finished", "")[:16]
         rows.append((job.key[:8], job.item, recipe, job.label, took, finished, outcome, mark))
     if sys.stdout.isatty() and rows:

@@ -325,7 +325,7 @@ def _is_meant(job: Job, text: str) -> bool:
 
 def is_ours(job: Job) -> bool:
     """Whether a job is of the catalogue, with the settings that figures and tables ask for, not someone's own."""
-    config = recipes.CONFIGS.get(job.settings.get("config", ""))
+    config = recipes.CONFIGS.get(job.setup.config)
     if job.item not in ITEMS or config is None:
         return False
     fields = {field.name for field in dataclasses.fields(config["paper"])} - {"rates"}
@@ -336,11 +336,11 @@ def is_of(item: Item, job: Job) -> bool:
     """Whether the item asks for such a job, whichever item it was made for."""
     settings = {"kind": job.kind, **job.settings}
     for part in item.parts:
-        if part.config == settings.get("config"):  # a job from outside the catalogue has none
+        if part.config == job.setup.config:  # a job from outside the catalogue has none
             config = recipes.config(part.config, "paper")
             known = {field.name: settings[field.name] for field in dataclasses.fields(config) if field.name in settings}
             if hasattr(config, "rates"):
-                known["rates"] = (settings["learning_rate"],)
+                known["rates"] = (job.setup.learning_rate,)
             cells = part.cells(dataclasses.replace(config, **known))
             if any(all(settings[name] == cell[name] for name in IDENTIFYING if name in cell) for cell in cells):
                 return True

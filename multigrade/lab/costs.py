@@ -18,6 +18,7 @@ from ..restore.recipes.networks import SIDE, STEPS
 from ..training import Plan, fit_grades
 from .images import ENTRIES, WALNUT_SIZE
 from .job import Job
+from .setup import Setup
 
 FAST_BATCH = 2048  # pixels that a step of recipe networks sees, on average
 FAST_EPOCHS = {"regression": STEPS["regress"], "restoration": STEPS["restore"]}  # left to the recipe
@@ -59,12 +60,12 @@ def _timed(structure: structures.Structure, num_rows: int, num_steps: int) -> tu
 
 def seconds(job: Job, speed: Speed = Speed()) -> float:
     """An estimate of the time that one worker needs for the job."""
-    settings = job.settings
+    setup = job.setup
     if job.kind == "baseline":
-        return 1.0 + 2e-5 * _num_pixels(settings)
-    if "structure" not in settings:  # theory, convex
-        return 5.0 + 1e-3 * settings.get("epochs", 0)
-    return sum(speed.compilation + _grade(job, network, speed) for network in structures.NAMED[settings["structure"]])
+        return 1.0 + 2e-5 * _num_pixels(setup)
+    if not setup.structure:  # theory, convex
+        return 5.0 + 1e-3 * (setup.epochs or 0)
+    return sum(speed.compilation + _grade(job, network, speed) for network in structures.NAMED[setup.structure])
 
 
 def total(jobs: Sequence[Job], speed: Speed, workers: int) -> float:
@@ -76,41 +77,41 @@ def total(jobs: Sequence[Job], speed: Speed, workers: int) -> float:
 
 def _program(job: Job) -> tuple:
     """What decides which programs a job compiles: the shapes, not the numbers that are arguments of them."""
-    settings = job.settings
-    shape = settings.get("size") or settings.get("image")
-    return job.kind, settings.get("config"), settings.get("structure"), settings.get("task"), shape
+    setup = job.setup
+    shape = setup.size or setup.image
+    return job.kind, setup.config, setup.structure, setup.task, shape
 
 
 def _compilation(job: Job, speed: Speed) -> float:
-    return speed.compilation * len(structures.NAMED[job.settings["structure"]]) if "structure" in job.settings else 0.0
+    return speed.compilation * len(structures.NAMED[job.setup.structure]) if job.setup.structure else 0.0
 
 
 def _grade(job: Job, network: AnyNetwork, speed: Speed) -> float:
-    settings = job.settings
-    is_sleepy = job.kind == "restoration" and settings["recipe"] == "paper"
+    setup = job.setup
+    is_sleepy = job.kind == "restoration" and setup.recipe == "paper"
     step = speed.overhead + _operations(network, _num_rows(job), AWAKE if is_sleepy else 1.0) / speed.rate
-    num_steps = settings["epochs"] or FAST_EPOCHS.get(job.kind, 1000) * _num_pixels(settings) ** 0.5 / SIDE
-    num_steps *= UNTIL_PLATEAU if settings.get("tolerance") and settings["method"] == "MGDL" else 1
-    every = settings.get("spectrum_every")
+    num_steps = setup.epochs or FAST_EPOCHS.get(job.kind, 1000) * _num_pixels(setup) ** 0.5 / SIDE
+    num_steps *= UNTIL_PLATEAU if setup.tolerance and setup.method == "MGDL" else 1
+    every = setup.spectrum_every
     num_spectra = num_steps // every + 2 if every else 0
     return step * (num_steps + 2 * PRODUCTS_PER_SPECTRUM * num_spectra)
 
 
 def _num_rows(job: Job) -> int:
-    settings = job.settings
-    if "image" not in settings:
-        return settings["points"]
-    pixels = _num_pixels(settings) // (1 if "restoration" in job.kind or "denoising" in job.kind else 4)
-    is_batch = job.kind in FAST_EPOCHS and settings["recipe"] not in ("paper", "quick")
+    setup = job.setup
+    if not setup.image:
+        return setup.points
+    pixels = _num_pixels(setup) // (1 if "restoration" in job.kind or "denoising" in job.kind else 4)
+    is_batch = job.kind in FAST_EPOCHS and setup.recipe not in ("paper", "quick")
     return min(pixels, FAST_BATCH) if is_batch else pixels
 
 
-def _num_pixels(settings) -> int:
-    if settings.get("size"):
-        return settings["size"] ** 2
-    size, stride = ENTRIES[settings["image"]].size or WALNUT_SIZE, EIGENVALUE_STRIDE.get(settings.get("config", ""), 1)
+def _num_pixels(setup: Setup) -> int:
+    if setup.size:
+        return setup.size**2
+    size, stride = ENTRIES[setup.image].size or WALNUT_SIZE, EIGENVALUE_STRIDE.get(setup.config, 1)
     # What the eigenvalue runs see of Barbara is a quadrant: images.eigenvalue_subset.
-    return (size // stride // (2 if settings["image"] == "barbara" and stride > 1 else 1)) ** 2
+    return (size // stride // (2 if setup.image == "barbara" and stride > 1 else 1)) ** 2
 
 
 def _operations(network: AnyNetwork, num_rows: int, awake: float = 1.0) -> float:

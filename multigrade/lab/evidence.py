@@ -41,7 +41,7 @@ def write(full: Store, small: Store) -> Iterator[Saved]:
 
 def is_paper(saved: Saved) -> bool:
     """Whether a result is of the catalogue, by the paper's recipe."""
-    return is_ours(saved.job) and saved.job.settings.get("recipe", "paper") == "paper"
+    return is_ours(saved.job) and saved.job.setup.recipe in ("", "paper")
 
 
 def thinned(result: Result) -> Result:

@@ -101,7 +101,7 @@ def replaced(results: Iterable[Saved]) -> dict[str, str]:
 
 
 def _name(job: Job) -> tuple[str, bool]:
-    return job.settings.get("image", job.label), bool(job.settings.get("stand_in"))
+    return job.setup.image or job.label, bool(job.setup.stand_in)
 
 
 def shrunk(image: np.ndarray, size: int | None) -> np.ndarray:

@@ -6,6 +6,7 @@ job's kind and settings, the images and ``NUMERICS`` alone, so equal keys mean e
 """
 
 import dataclasses
+import functools
 import hashlib
 import json
 from collections.abc import Mapping
@@ -14,11 +15,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..training.record import RunRecord
+from .setup import Setup, read
 
 # Raised whenever a change of the package changes numbers; results of other numerics are not used again.
 NUMERICS = 7
 # Numerics of (kind, task, recipe) whose numbers alone have changed since; the results of all others are used again.
-REVISED: dict[tuple[str, Any, Any], int] = {("restoration", task, "best"): 8 for task in ("denoise", "deblur")}
+REVISED: dict[tuple[str, str, str], int] = {("restoration", task, "best"): 8 for task in ("denoise", "deblur")}
 # What a job is called by, in this order.
 LABELLED = ("task", "image", "setting", "theorem", "noise", "blur", "method", "learning_rate")
 
@@ -36,10 +38,15 @@ class Job:
     settings: Mapping[str, Any]
     data: str = ""
 
+    @functools.cached_property
+    def setup(self) -> Setup:
+        """The settings by name and type."""
+        return read(self.settings)
+
     @property
     def key(self) -> str:
         """The name of its result: a hash of kind, settings, data and numerics."""
-        revised = REVISED.get((self.kind, self.settings.get("task"), self.settings.get("recipe")), NUMERICS)
+        revised = REVISED.get((self.kind, self.setup.task, self.setup.recipe), NUMERICS)
         whole = [self.kind, dict(self.settings), self.data, revised]
         return hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()[:20]
 
@@ -54,7 +61,7 @@ class Job:
             for name in LABELLED
             if (value := self.settings.get(name))
         ]
-        seed = self.settings.get("seed")
+        seed = self.setup.seed
         return " ".join([*parts, f"seed {seed}"] if seed else parts) or self.kind
 
 

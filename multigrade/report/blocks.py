@@ -3,6 +3,7 @@
 Runs of one recipe are drawn together and never mixed with another's; where several are saved, the one nearest to the
 paper comes first. With several seeds, curves and pictures are the first one's.
 """
+# ruff: noqa: RUF001  (signs that readers see)
 
 import dataclasses
 from collections.abc import Iterable, Sequence
@@ -13,6 +14,7 @@ from .charts import Chart, Line, boundaries, curve, ends
 from .gather import Cell, Shown
 
 METHODS = ("SGDL", "MSDL", "MGDL")
+ROLES = ("input", "result", "reference")
 Grades = tuple[tuple[float, str], ...]
 Lost = tuple[tuple[float, str, str], ...]
 
@@ -40,6 +42,41 @@ class Block:
     @property
     def marks(self) -> list[str]:
         return list(dict.fromkeys(mark for cell in self.cells for mark in provenance.marks(cell.saved.job)))
+
+    @property
+    def sources(self) -> list[tuple[str, str]]:
+        """Keys and names of the runs, by name."""
+        return sorted(((cell.key, cell.saved.job.label) for cell in self.cells), key=lambda pair: pair[1])
+
+    @property
+    def viewer(self) -> "Viewer":
+        """The input is on the left at first, the last result (MGDL's, where SGDL's is there too) on the right."""
+        places = {role: [k for k, plate in enumerate(self.plates) if plate.role == role] for role in ROLES}
+        results = places["result"] or [len(self.plates) - 1]
+        left = (places["input"] or results)[0]
+        reference = next((plate.shown.digest for plate in self.plates if plate.role == "reference"), "")
+        return Viewer(self.plates, left, results[-1], reference)
+
+
+@dataclasses.dataclass(frozen=True)
+class Viewer:
+    """Pictures to compare two by two, those that are shown first, and the digest of the truth, if it is there."""
+
+    plates: tuple[Plate, ...]
+    left: int
+    right: int
+    reference: str
+
+    @property
+    def stills(self) -> list[Plate]:
+        """For paper: input, results and reference."""
+        return [plate for role in ROLES for plate in self.plates if plate.role == role]
+
+    @property
+    def size(self) -> str:
+        largest = max(self.plates, key=lambda plate: plate.shown.height).shown
+        whole = f"{largest.width} × {largest.height} pixels"
+        return f"The middle of {whole} is shown." if largest.is_cropped else f"{whole}."
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,8 +111,8 @@ def variants(cells: Sequence[Cell]) -> list[list[Cell]]:
 def firsts(cells: Sequence[Cell]) -> list[Cell]:
     """The first seed of each method, in the order of ``METHODS``."""
     found: dict[str, Cell] = {}
-    for cell in sorted(cells, key=lambda cell: cell.settings.get("seed", 0)):
-        found.setdefault(cell.settings["method"], cell)
+    for cell in sorted(cells, key=lambda cell: cell.setup.seed):
+        found.setdefault(cell.setup.method, cell)
     return [found[method] for method in METHODS if method in found]
 
 
@@ -83,7 +120,7 @@ def method_lines(runs: Sequence[Cell], column: str) -> tuple[tuple[Line, ...], G
     """A column of each run, where grades begin, and where runs were lost."""
     lines, grades, lost = [], (), []
     for cell in runs:
-        method, records = str(cell.settings.get("method", cell.saved.job.label)), cell.saved.result.records
+        method, records = str(cell.setup.method or cell.saved.job.label), cell.saved.result.records
         line = curve(records, column, method, method.lower())
         lines += [line] if line else []
         lost += ends(records, method.lower())

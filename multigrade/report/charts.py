@@ -6,8 +6,10 @@ oscillation looks as large as it was.
 """
 # ruff: noqa: RUF001  (signs that readers see)
 
+import base64
 import dataclasses
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -155,3 +157,36 @@ def spectrum_chart(records: Sequence[RunRecord], title: str) -> Chart | None:
 
 def _epochs(records: Sequence[RunRecord]) -> str:
     return "epochs, grade after grade" if len(records) > 1 else "epochs"
+
+
+# ---- what the page is given ---------------------------------------------------------------------------------------
+
+
+def described(chart: Chart) -> str:
+    """The chart in words, for who cannot see it."""
+    parts = []
+    for line in chart.lines:
+        finite = line.y[np.isfinite(line.y)]
+        if line.is_legend and len(finite):
+            parts.append(f"{line.name} from {finite[0]:.3g} to {finite[-1]:.3g}")
+    parts += [sentence for _, _, sentence in chart.lost]
+    return f"{chart.title}: {chart.y_label} against {chart.x_label}. " + "; ".join(parts)
+
+
+def data(chart: Chart) -> dict[str, Any]:
+    made = {name: getattr(chart, name) for name in ("x_label", "y_label", "log_x", "log_y", "grades", "levels", "band")}
+    made |= {"lines": [_line(line) for line in chart.lines], "lost": chart.lost, "spectra": None}
+    seen = chart.spectra
+    if seen is not None:
+        arrays = {name: _floats(getattr(seen, name)) for name in ("at", "step", "grade", "values", "loss")}
+        made["spectra"] = {**arrays, "num": seen.values.shape[1] // 2}
+    return made
+
+
+def _line(line: Line) -> dict[str, Any]:
+    fields = {name: getattr(line, name) for name in ("name", "role", "has_markers", "is_legend")}
+    return {**fields, "x": _floats(line.x), "y": _floats(line.y)}
+
+
+def _floats(values: np.ndarray) -> str:
+    return base64.b64encode(np.asarray(values, "<f4").tobytes()).decode()

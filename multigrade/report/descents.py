@@ -16,7 +16,7 @@ from .reconstructions import plates
 
 
 def rates(cells: Sequence[Cell], config: str, methods: Sequence[str]) -> list[Block]:
-    found = [cell for cell in select(cells, config=config) if cell.settings["method"] in methods]
+    found = [cell for cell in select(cells, config=config) if cell.setup.method in methods]
     blocks = []
     for group in variants(found):
         charts = [
@@ -50,7 +50,7 @@ def _rate_chart(name: str, cells: list[Cell], methods: Sequence[str], metric: st
     lines, lost = [], []
     for method in methods:
         runs = select(cells, method=method)
-        rates = sorted({cell.settings["learning_rate"] for cell in runs})
+        rates = sorted({cell.setup.learning_rate for cell in runs})
         values = [_at_rate(select(runs, learning_rate=rate), metric) for rate in rates]
         if rates:
             y = np.array([np.nan if value is None else value for value in values])
@@ -81,7 +81,7 @@ def _at_rate(runs: Sequence[Cell], metric: str) -> float | None:
 
 
 def spectra(cells: Sequence[Cell], config: str, methods: Sequence[str], **where: Any) -> list[Block]:
-    found = [cell for cell in select(cells, config=config, **where) if cell.settings["method"] in methods]
+    found = [cell for cell in select(cells, config=config, **where) if cell.setup.method in methods]
     return [_spectrum_block(group, methods) for group in variants(found)]
 
 
@@ -97,7 +97,7 @@ def _spectrum_block(group: list[Cell], methods: Sequence[str]) -> Block:
     runs = firsts(group)
     charts = []
     for cell in runs:
-        heading = f"{cell.settings['method']}, η = {cell.settings['learning_rate']:g}"
+        heading = f"{cell.setup.method}, η = {cell.setup.learning_rate:g}"
         chart = spectrum_chart(cell.saved.result.records, heading)
         charts += [chart] if chart else []
     lines, grades, lost = method_lines(runs, "train_loss")
@@ -105,7 +105,7 @@ def _spectrum_block(group: list[Cell], methods: Sequence[str]) -> Block:
         Chart("Training loss", "epochs, grade after grade", "training loss", lines, log_y=True, grades=grades,
               lost=lost)
     )  # fmt: skip
-    pictures = plates(runs, []) if "image" in runs[0].settings else ()
+    pictures = plates(runs, []) if runs[0].setup.image else ()
     name = f"Eigenvalues and loss along training{_without(group, methods)}"
     return Block("", name, tuple(runs), tuple(charts), pictures)
 
@@ -113,14 +113,14 @@ def _spectrum_block(group: list[Cell], methods: Sequence[str]) -> Block:
 def predictions(cells: Sequence[Cell], methods: Sequence[str]) -> list[Block]:
     found = [
         cell for cell in select(cells, config="synthetic spectrum")
-        if cell.settings["method"] in methods and "stages" in cell.saved.result.arrays
+        if cell.setup.method in methods and "stages" in cell.saved.result.arrays
     ]  # fmt: skip
     blocks = []
     for group in variants(found):
         charts, used = [], []
         for number in (1, 2):
             runs = firsts(select(group, setting=number))
-            charts += [prediction_chart(cell, f"Setting {number}, {cell.settings['method']}") for cell in runs]
+            charts += [prediction_chart(cell, f"Setting {number}, {cell.setup.method}") for cell in runs]
             used += runs
         blocks.append(Block("", f"Target and predictions{_without(group, methods)}", tuple(used), tuple(charts)))
     return blocks
@@ -134,7 +134,7 @@ def prediction_chart(cell: Cell, name: str) -> Chart:
         Line(f"grades 1 to {k + 1}" if k else "grade 1", f"grade{k + 1}", arrays["x"], stage)
         for k, stage in enumerate(stages[:-1])
     ]
-    method = str(cell.settings.get("method", cell.saved.job.label))
+    method = str(cell.setup.method or cell.saved.job.label)
     lines.append(Line(f"{method}, all grades" if len(stages) > 1 else method, method.lower(), arrays["x"], stages[-1]))
     loss = cell.metrics.get("test_loss")
     return Chart(name if loss is None else f"{name}: test loss {loss:.2g}", "x", "g(x)", tuple(lines))

@@ -17,6 +17,7 @@ from PIL import Image
 from ..lab import catalogue
 from ..lab.images import replaced
 from ..lab.job import Saved
+from ..lab.setup import Setup
 from ..lab.store import Store
 
 SIDE = 256  # pixels: of a larger picture, the middle is shown, pixel by pixel; our choice
@@ -45,6 +46,10 @@ class Cell:
     @property
     def settings(self) -> Mapping:
         return self.saved.job.settings
+
+    @property
+    def setup(self) -> Setup:
+        return self.saved.job.setup
 
     @property
     def metrics(self) -> Mapping:

@@ -28,7 +28,7 @@ def _block(name: str, group: list[Cell]) -> Block:
     runs = sorted((cell for cell in group if cell.saved.result.records), key=_method, reverse=True)  # SGDL, then MGDL
     title = _title(group[0])
     charts = [prediction_chart(cell, _method(cell)) for cell in runs if "stages" in cell.saved.result.arrays]
-    if runs and "task" in runs[0].settings:
+    if runs and runs[0].setup.task:
         charts.append(reconstruction_chart(title, runs, []))
     elif runs:
         lines, grades, lost = method_lines(runs, "train_loss")
@@ -40,12 +40,12 @@ def _block(name: str, group: list[Cell]) -> Block:
 
 
 def _method(cell: Cell) -> str:
-    return str(cell.settings.get("method", cell.saved.job.kind))
+    return str(cell.setup.method or cell.saved.job.kind)
 
 
 def _title(cell: Cell) -> str:
-    settings = cell.settings
-    parts = [f"setting {settings['setting']}"] if "setting" in settings else []
-    parts += [str(settings[name]) for name in ("task", "image") if name in settings]
-    parts += [f"{name} {settings[name]}" for name in ("noise", "blur") if settings.get(name)]
+    setup = cell.setup
+    parts = [f"setting {setup.setting}"] if setup.setting else []
+    parts += [str(name) for name in (setup.task, setup.image) if name]
+    parts += [f"{name} {level}" for name, level in (("noise", setup.noise), ("blur", setup.blur)) if level]
     return f"{cell.saved.job.item}: {', '.join(parts) or cell.saved.job.kind}"

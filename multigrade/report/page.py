@@ -1,20 +1,23 @@
 """The page: one HTML file with style, script, figures and pictures inside, which opens offline and asks for nothing.
 
-A content security policy in the page forbids all network and all scripts but its own two, by their hashes: whatever a
-record says, it can only ever be text.
+``templates/`` says how it looks, this file what it says. Jinja escapes whatever is put in. A content security policy in
+the page forbids all network and all scripts but the page's own two, by their hashes. So whatever a record says, it can
+only ever be text.
 """
 # ruff: noqa: RUF001  (signs that readers see)
 
 import base64
 import datetime
+import functools
 import hashlib
+import json
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from importlib.resources import files
 from pathlib import Path
-from string import Template
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import jinja2
 
 from ..files import atomic_path, check_place
 from ..lab import catalogue
@@ -22,14 +25,15 @@ from ..lab.claims import Verdict, verdicts
 from ..lab.claims.ledger import Status
 from ..lab.progress import duration
 from ..lab.store import Store
+from ..training.record import RunRecord
 from ..version import __version__
-from . import parts, provenance
+from . import provenance
 from .blocks import Figure
+from .charts import data, described
 from .figures import figures
 from .gather import Cell, Gathered, Gatherer
-from .html import Html, island, tag, text
 from .others import others
-from .tables import tables
+from .tables import Table, tables
 from .theorems import theorems
 
 SECTIONS = {
@@ -47,6 +51,13 @@ STATUSES = {
     Status.NOT_REACHED: "not reached with our settings",
     Status.NOT_COMPARABLE: "not comparable",
     Status.NOT_RUN: "not run",
+}
+SIGNS = {
+    Status.HOLDS: ("✓", "holds"),
+    Status.FAILS: ("✗", "fails"),
+    Status.NOT_REACHED: ("≈", "incomparable"),
+    Status.NOT_COMPARABLE: ("~", "incomparable"),
+    Status.NOT_RUN: ("○", "notrun"),
 }
 TABLES = {"regression": "table-1", "denoising": "table-2", "deblurring": "table-3"}
 EXPLAINED = {
@@ -98,40 +109,39 @@ def check_output(path: str | os.PathLike) -> Path:
 
 def build(gathered: Gathered, *, title: str, progress: Progress | None = None) -> str:
     """The page as text."""
+    from plotly.offline import get_plotlyjs
+
     cells, papers = gathered.cells, gathered.of_the_paper
     found = verdicts([cell.saved for cell in cells])
     drawn = [others(cells), *figures(papers), *theorems(papers)]
-    body = [
-        tag("a", "Skip to the report", href="#summary", class_="skip"),
-        _navigation(drawn),
-        tag(
-            "main",
-            _summary(gathered, found, title, progress),
-            [_section(name, papers, drawn) for name in _sections(drawn)],
-            _absent(drawn),
-            _ledger(found, {cell.key: cell.saved.job.label for cell in cells}),
-            _cells(cells),
-        ),
-        island(_used(gathered, drawn), id="pictures"),
-    ]
-    return _assemble(title, text(body))
-
-
-def _assemble(title: str, body: Html) -> str:
-    from plotly.offline import get_plotlyjs
-
-    templates = files("multigrade.report").joinpath("templates")
-    script = templates.joinpath("page.js").read_text(encoding="utf-8")
-    library = get_plotlyjs()  # begins with its licence, MIT
-    hashes = " ".join(f"'sha256-{_hash(each)}'" for each in (library, script))
-    policy = (
-        f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src data: blob:; "
-        "base-uri 'none'; form-action 'none'"
-    )
-    return Template(templates.joinpath("page.html").read_text(encoding="utf-8")).substitute(
-        title=text(title), policy=policy, css=templates.joinpath("page.css").read_text(encoding="utf-8"), body=body,
-        plotly=library, script=script,
+    sections = _sections(papers, drawn)
+    links = {"summary": "Summary", **{each.id: each.title for each in sections}, "claims": "Claims", "cells": "Runs"}
+    labels = {cell.key: cell.saved.job.label for cell in cells}
+    library, script = (
+        get_plotlyjs(),
+        _templates().get_template("page.js").render(),
+    )  # plotly has its licence, MIT, within
+    return _templates().get_template("page.html").render(
+        title=title, hashes=[_hash(library), _hash(script)], plotly=library, script=script, links=links,
+        numbered={anchor: _numbered(anchor, drawn) for anchor in links},
+        now=datetime.datetime.now(datetime.UTC).strftime("%d %B %Y, %H:%M UTC"), progress=progress,
+        warnings=_warnings(gathered), signs=SIGNS, statuses=STATUSES, facts=_facts(cells),
+        counts=Counter(verdict.status for verdict in found), sections=sections, absent=_absent(drawn),
+        items=[_item(item, cells, found) for item in catalogue.items()] if papers or progress else [],
+        ledger=[(verdict, [(key, labels[key]) for key in verdict.keys]) for verdict in found],
+        groups=_groups(cells), pictures=_used(gathered, drawn),
     )  # fmt: skip
+
+
+@functools.cache
+def _templates() -> jinja2.Environment:
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("multigrade.report"), autoescape=True, undefined=jinja2.StrictUndefined,
+        trim_blocks=True, lstrip_blocks=True,
+    )  # fmt: skip
+    environment.filters |= {"described": described, "data": data, "short": short}
+    environment.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "allow_nan": False}
+    return environment
 
 
 def _hash(script: str) -> str:
@@ -145,57 +155,15 @@ def _used(gathered: Gathered, drawn: Sequence[Figure]) -> dict[str, str]:
     return {digest: gathered.pictures[digest] for digest in digests}
 
 
-def _navigation(drawn: Sequence[Figure]) -> Html:
-    links = {"summary": "Summary", **_sections(drawn), "claims": "Claims", "cells": "Runs"}
-    items = [
-        tag("li", tag("a", name, href=f"#{anchor}"), _figure_links(anchor, drawn)) for anchor, name in links.items()
-    ]
-    return tag(
-        "nav", tag("strong", "multigrade report"), tag("ul", items),
-        tag("button", "Dark colours", type="button", id="theme"), aria_label="sections",
-    )  # fmt: skip
-
-
-def _sections(drawn: Sequence[Figure]) -> dict[str, str]:
-    """Those that there is something of."""
-    return {name: title for name, title in SECTIONS.items() if any(f.section == name and f.blocks for f in drawn)}
-
-
-def _figure_links(section: str, drawn: Sequence[Figure]) -> Html | None:
-    """The numbers of a section's figures that there is something of."""
-    numbered = [f for f in drawn if f.section == section and f.blocks and f.name.startswith("Figure ")]
-    links = [tag("a", f.name.removeprefix("Figure "), href=f"#{f.id}", aria_label=f.name) for f in numbered]
-    return tag("small", "Figures ", [(link, " ") for link in links]) if links else None
+def _numbered(section: str, drawn: Sequence[Figure]) -> list[Figure]:
+    """A section's figures that have a number in the paper, and that there is something of."""
+    return [f for f in drawn if f.section == section and f.blocks and f.name.startswith("Figure ")]
 
 
 # ---- summary -----------------------------------------------------------------------------------------------------
 
 
-def _summary(gathered: Gathered, found: Sequence[Verdict], title: str, progress: Progress | None) -> Html:
-    now = datetime.datetime.now(datetime.UTC).strftime("%d %B %Y, %H:%M UTC")
-    counts = Counter(verdict.status for verdict in found)
-    tiles = [
-        tag("a", tag("b", f"{parts.SIGNS[status][0]} {counts[status]}", class_=parts.SIGNS[status][1]),
-            tag("span", f"claims: {STATUSES[status]}"), class_="tile", href="#claims",
-            data_status_link=str(status))
-        for status in Status
-    ]  # fmt: skip
-    return tag(
-        "section", tag("h1", title), tag("p", f"Written on {now} from saved results alone.", class_="soft"),
-        _progress(progress), _warnings(gathered), tag("div", tiles, class_="tiles"), _facts(gathered.cells),
-        _overview(gathered.cells, found) if gathered.of_the_paper or progress else None, id="summary",
-    )  # fmt: skip
-
-
-def _progress(progress: Progress | None) -> Html | None:
-    if progress is None:
-        return None
-    sentence = f"Under way: {progress.done} of {progress.total} jobs are done. "
-    live = tag("label", tag("input", type="checkbox", id="live", checked=True), " load this page again every 30 s")
-    return tag("div", tag("p", sentence, tag("span", live, class_="live")), class_="notice")
-
-
-def _warnings(gathered: Gathered) -> list[Html]:
+def _warnings(gathered: Gathered) -> list[str]:
     jobs, sentences = [cell.saved.job for cell in gathered.cells], []
     quick = sum(provenance.recipe(job) == "quick" for job in jobs)
     if quick:
@@ -203,7 +171,7 @@ def _warnings(gathered: Gathered) -> list[Html]:
             f"{quick} of {len(jobs)} results are quick runs: small and short, to see that everything works. "
             "They decide no claim."
         )
-    stand_ins = sorted({str(job.settings.get("image", "own")) for job in jobs if job.settings.get("stand_in")})
+    stand_ins = sorted({str(job.setup.image or "own") for job in jobs if job.setup.stand_in})
     if stand_ins:
         names = ", ".join(name.replace("_", " ") for name in stand_ins)
         sentences.append(
@@ -215,18 +183,18 @@ def _warnings(gathered: Gathered) -> list[Html]:
         sentences.append(f"Left out: {'; '.join(list(gathered.damaged.values())[:3])}{more}.")
     if not jobs:
         sentences.append("There is no result in this store yet.")
-    return [tag("div", tag("p", sentence), class_="notice") for sentence in sentences]
+    return sentences
 
 
-def _facts(cells: Sequence[Cell]) -> Html | None:
+def _facts(cells: Sequence[Cell]) -> dict[str, str]:
     if not cells:
-        return None
+        return {}
     infos = [cell.saved.info for cell in cells]
     seconds = sum(info.get("seconds", 0) for info in infos)
     finished = sorted(info["finished"] for info in infos if info.get("finished"))
     without = {"baseline": "simple methods"}
     recipes = Counter(provenance.recipe(job := c.saved.job) or without.get(job.kind, "beside the paper") for c in cells)
-    facts = {
+    return {
         "Results": f"{len(cells)}: " + ", ".join(f"{number} {name}" for name, number in recipes.items()),
         "Work": f"{duration(seconds)} of jobs in all",
         "Finished": f"{finished[0][:16]} to {finished[-1][:16]}".replace("T", " ") + " UTC" if finished else "",
@@ -235,8 +203,6 @@ def _facts(cells: Sequence[Cell]) -> Html | None:
         "Versions": _several(", ".join(f"{k} {v}" for k, v in i.get("versions", {}).items()) for i in infos),
         "Report": f"multigrade {__version__}",
     }  # fmt: skip
-    pairs = [(tag("dt", name), tag("dd", value)) for name, value in facts.items() if value]
-    return tag("dl", [text(pair) for pair in pairs], class_="facts")
 
 
 def _several(values) -> str:
@@ -244,30 +210,25 @@ def _several(values) -> str:
     return "; ".join(f"{value} ({number} results)" if len(counts) > 1 else value for value, number in counts.items())
 
 
-def _overview(cells: Sequence[Cell], found: Sequence[Verdict]) -> Html:
-    """Every item of the paper: what was run for it, and what became of its claims."""
-    heads = ("item", "what", "in the paper", "results", "work", *(parts.SIGNS[status][0] for status in Status))
-    titles = (*[None] * 5, *(str(status) for status in Status))
-    head = tag(
-        "tr",
-        [tag("th", name, scope="col", title=word, aria_label=word) for name, word in zip(heads, titles, strict=True)],
-    )
-    rows = [_item_row(item, cells, found) for item in catalogue.items()]
-    return tag("div", tag("table", tag("thead", head), tag("tbody", rows)), class_="scroll", tabindex=0, role="region",
-               aria_label="items")  # fmt: skip
+class ItemRow(NamedTuple):
+    """An item of the paper: what was run for it, and what became of its claims."""
+
+    name: str
+    title: str
+    place: str
+    marks: list[str]
+    num_results: int
+    work: str
+    counts: Counter
 
 
-def _item_row(item: catalogue.Item, cells: Sequence[Cell], found: Sequence[Verdict]) -> Html:
+def _item(item: catalogue.Item, cells: Sequence[Cell], found: Sequence[Verdict]) -> ItemRow:
     of_item = [cell for cell in cells if catalogue.is_of(item, cell.saved.job)]  # shared jobs in each of their items
     counts = Counter(verdict.status for verdict in found if _item_of(verdict.claim.id) == item.name)
     found_marks = {mark for cell in of_item for mark in provenance.marks(cell.saved.job)}
     marks = [mark for mark in ("fast", "best", "quick", "stand-in picture") if mark in found_marks]
-    work = duration(sum(cell.saved.info.get("seconds", 0) for cell in of_item)) if of_item else "–"
-    return tag(
-        "tr", tag("td", tag("code", item.name)), tag("td", item.title, " ", parts.marks(marks)),
-        tag("td", item.place), tag("td", len(of_item) or "–", class_="number"), tag("td", work, class_="number"),
-        [tag("td", counts[status] or "·", class_=f"number {parts.SIGNS[status][1]}") for status in Status],
-    )  # fmt: skip
+    work = duration(sum(cell.saved.info.get("seconds", 0) for cell in of_item)) if of_item else ""
+    return ItemRow(item.name, item.title, item.place, marks, len(of_item), work, counts)
 
 
 def _item_of(claim: str) -> str:
@@ -280,71 +241,66 @@ def _item_of(claim: str) -> str:
 # ---- sections ----------------------------------------------------------------------------------------------------
 
 
-def _section(name: str, cells: Sequence[Cell], drawn: Sequence[Figure]) -> Html:
-    shown = [figure for figure in drawn if figure.section == name and figure.blocks]
-    table = next((each for each in tables(cells) if each.id == TABLES.get(name)), None)
-    explanation = tag("p", EXPLAINED[name], class_="soft") if name in EXPLAINED else None
-    return tag(
-        "section", tag("h2", SECTIONS[name]), explanation, [parts.table(table), _legend()] if table else None,
-        [parts.figure(figure) for figure in shown], id=name,
-    )  # fmt: skip
+class Section(NamedTuple):
+    id: str
+    title: str
+    explanation: str
+    table: Table | None
+    figures: list[Figure]
 
 
-def _legend() -> Html:
-    return tag(
-        "p", tag("small", "★ best of all that was run on this picture at this size. Against the paper's number, where "
-        "the picture is the paper's and whole: ▲ higher, ▼ lower, ≈ within 0.5 dB (MGDL) or 1 dB (SGDL). † another "
-        "picture stands in: not comparable with the paper. A number leads to its run."),
-    )  # fmt: skip
+def _sections(cells: Sequence[Cell], drawn: Sequence[Figure]) -> list[Section]:
+    """Those that there is something of."""
+    by_id = {table.id: table for table in tables(cells)}
+    shown = {name: [figure for figure in drawn if figure.section == name and figure.blocks] for name in SECTIONS}
+    return [
+        Section(name, SECTIONS[name], EXPLAINED.get(name, ""), by_id.get(TABLES.get(name, "")), figures)
+        for name, figures in shown.items()
+        if figures
+    ]
 
 
-def _absent(drawn: Sequence[Figure]) -> Html | None:
-    """Figures that there is nothing of, and the commands that would make them."""
+def _absent(drawn: Sequence[Figure]) -> dict[str, list[str]]:
+    """Figures that there is nothing of, by the item that would make them."""
     by_item: dict[str, list[str]] = {}
     for figure in drawn:
         if figure.item and not figure.blocks:
             by_item.setdefault(figure.item, []).append(figure.name)
-    if not by_item:
-        return None
-    rows = [
-        tag("tr", tag("td", ", ".join(names)), tag("td", tag("code", f"multigrade reproduce {item}")))
-        for item, names in by_item.items()
-    ]
-    body = tag("div", tag("table", tag("tbody", rows)), class_="scroll")
-    return tag("section", tag("h2", "Not run yet"), body, id="absent")
+    return by_item
 
 
-def _ledger(found: Sequence[Verdict], labels: Mapping[str, str]) -> Html:
-    options = [
-        tag("option", "all verdicts", value=""),
-        *(tag("option", str(status), value=str(status)) for status in Status),
-    ]
-    filters = tag(
-        "div", tag("label", "Show ", tag("select", options, id="status")),
-        tag("label", "with the words ", tag("input", type="search", id="words")),
-        tag("span", "", id="count", class_="soft", role="status"), class_="filters",
-    )  # fmt: skip
-    heads = [tag("th", head, scope="col") for head in ("verdict", "claim", "found", "decided by")]
-    rows = [parts.claim_row(verdict, labels) for verdict in found]
-    body = tag("table", tag("thead", tag("tr", heads)), tag("tbody", rows), class_="ledger")
-    note = (
-        "Every number and statement of the paper that a record can decide. ~ not comparable: the runs at hand are not "
-        "the paper's (quick, a stand-in picture, other training, fewer epochs); what they say is shown all the same."
-    )
-    return tag("section", tag("h2", "Claims"), tag("p", note), filters, tag("div", body, class_="scroll"), id="claims")
+# ---- runs --------------------------------------------------------------------------------------------------------
 
 
-def _cells(cells: Sequence[Cell]) -> Html:
-    groups: Mapping[str, list[Cell]] = {}
+class Run(NamedTuple):
+    """One run: the command that makes it again, how it ended, its numbers, its whole configuration."""
+
+    key: str
+    label: str
+    marks: list[str]
+    command: str
+    records: Sequence[RunRecord]
+    facts: Mapping[str, Any]
+    configuration: str
+
+
+def _groups(cells: Sequence[Cell]) -> list[tuple[str, list[Run]]]:
+    """The runs of each item, nearest to the paper first."""
+    groups: dict[str, list[Run]] = {}
     for cell in sorted(cells, key=lambda cell: (provenance.rank(cell.saved.job), cell.saved.job.label)):
-        groups.setdefault(cell.saved.job.item, []).append(cell)
-    made = [
-        tag("details", tag("summary", f"{item}: {len(group)} results"),
-            tag("div", [parts.cell(cell) for cell in group], class_="inside"), class_="group")
-        for item, group in sorted(groups.items())
-    ]  # fmt: skip
-    note = (
-        "Every result with its exact configuration and the command that makes it again; IMAGES is the folder of the "
-        "paper's images."
-    )
-    return tag("section", tag("h2", "Runs"), tag("p", note), made, id="cells")
+        groups.setdefault(cell.saved.job.item, []).append(_run(cell))
+    return sorted(groups.items())
+
+
+def _run(cell: Cell) -> Run:
+    job, info = cell.saved.job, cell.saved.info
+    facts = {name: short(value) for name, value in cell.metrics.items() if isinstance(value, (int, float, str))}
+    facts |= {"finished": info.get("finished"), "took": duration(info["seconds"]) if "seconds" in info else None}
+    facts["processor"] = info.get("processor")
+    configuration = json.dumps({"kind": job.kind, **job.settings, "data": job.data}, indent=1)
+    records = cell.saved.result.records
+    return Run(cell.key, job.label, provenance.marks(job), provenance.command(job), records, facts, configuration)
+
+
+def short(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else "none" if value is None else str(value)

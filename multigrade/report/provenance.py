@@ -15,21 +15,20 @@ SAID = (*WORDS, "rates")  # a chart has its rates on an axis
 
 def recipe(job: Job) -> str:
     """The recipe a job was made by; simple methods have none and go with any."""
-    return job.settings.get("recipe", "")
+    return job.setup.recipe
 
 
 def rank(job: Job) -> tuple:
     """Smaller is nearer to the paper."""
     name = recipe(job)
-    changed = job.settings.get("changed", [])
-    return RECIPES.index(name) if name in RECIPES else len(RECIPES), bool(job.settings.get("stand_in")), len(changed)
+    changed = job.setup.changed
+    return RECIPES.index(name) if name in RECIPES else len(RECIPES), bool(job.setup.stand_in), len(changed)
 
 
 def variant(job: Job) -> tuple:
     """What runs must share to be drawn together: recipe, changed settings with their values, stand-in or not."""
-    settings = job.settings
-    changed = tuple((name, str(settings.get(name))) for name in settings.get("changed", []))
-    return recipe(job), changed, bool(settings.get("stand_in"))
+    changed = tuple((name, str(job.settings.get(name))) for name in job.setup.changed)
+    return recipe(job), changed, bool(job.setup.stand_in)
 
 
 def marks(job: Job) -> list[str]:
@@ -37,9 +36,9 @@ def marks(job: Job) -> list[str]:
     settings, found = job.settings, []
     if recipe(job) and recipe(job) != "paper":
         found.append(recipe(job))
-    if settings.get("stand_in"):
+    if job.setup.stand_in:
         found.append("stand-in picture")
-    for name in settings.get("changed", []):
+    for name in job.setup.changed:
         if settings.get(name) is not None and name in WORDS:
             value = settings[name]
             found.append(WORDS[name].format(f"{value:,}" if isinstance(value, int) else value))
@@ -49,7 +48,7 @@ def marks(job: Job) -> list[str]:
 
 def is_comparable(job: Job) -> bool:
     """Whether a number of this run may be held against the paper's: the same picture, whole, and not a smoke test."""
-    return recipe(job) != "quick" and not job.settings.get("stand_in") and not job.settings.get("size")
+    return recipe(job) != "quick" and not job.setup.stand_in and not job.setup.size
 
 
 def command(job: Job) -> str:
@@ -58,9 +57,9 @@ def command(job: Job) -> str:
     A job from outside the catalogue may name its own; nothing if it does not.
     """
     if not catalogue.is_ours(job):
-        return str(job.settings.get("command", ""))
+        return str(job.setup.command)
     parts = ["multigrade", "reproduce", job.item]
-    name, seed = recipe(job) or _baseline_recipe(job), job.settings.get("seed", 0)
+    name, seed = recipe(job) or _baseline_recipe(job), job.setup.seed
     parts += ["--recipe", name]
     for field, value in _overrides(job, name).items():
         parts += ["--set", f"{field}={value}"]
@@ -71,29 +70,29 @@ def command(job: Job) -> str:
 
 def _is_from_a_file(job: Job) -> bool:
     """A stand-in is a free picture of ours, but for the walnut, which is another one wherever it is from."""
-    settings = job.settings
-    entry = ENTRIES.get(str(settings.get("image")))
-    if settings.get("stand_in") is not True or entry is None or entry.is_the_papers:
-        return settings.get("stand_in") is False
-    return job.data != FREE.get(settings["image"]).digest
+    setup = job.setup
+    entry = ENTRIES.get(str(setup.image))
+    if setup.stand_in is not True or entry is None or entry.is_the_papers:
+        return setup.stand_in is False
+    return job.data != FREE.get(setup.image).digest
 
 
 def _baseline_recipe(job: Job) -> str:
     """Simple methods know no recipe: the one whose size is theirs."""
     quick = dataclasses.asdict(recipes.CONFIGS["baseline"]["quick"])
-    return "quick" if job.settings.get("size") == quick["size"] else "fast"
+    return "quick" if job.setup.size == quick["size"] else "fast"
 
 
 def _overrides(job: Job, name: str) -> dict[str, str]:
-    settings, kind = job.settings, job.settings["config"]
+    settings, kind = job.settings, job.setup.config
     default, paper = recipes.config(kind, name), recipes.CONFIGS[kind]["paper"]
     found = {}
     for field in dataclasses.fields(default):
         # What is not listed as changed has the paper's value: the settings may hold what a cell made of None.
-        value = settings[field.name] if field.name in settings.get("changed", []) else getattr(paper, field.name, None)
+        value = settings[field.name] if field.name in job.setup.changed else getattr(paper, field.name, None)
         if field.name == "rates":
-            is_there = settings["learning_rate"] in getattr(default, "rates")  # noqa: B009
-            found |= {} if is_there else {"rates": repr(settings["learning_rate"])}
+            is_there = job.setup.learning_rate in getattr(default, "rates")  # noqa: B009
+            found |= {} if is_there else {"rates": repr(job.setup.learning_rate)}
         elif value is not None and value != getattr(default, field.name):
             found[field.name] = repr(value)
     return found

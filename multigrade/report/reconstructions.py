@@ -30,7 +30,7 @@ def _reconstruction_block(name: str, group: list[Cell], simple: list[Cell]) -> B
 def reconstruction_chart(name: str, runs: Sequence[Cell], simple: Sequence[Cell]) -> Chart:
     """PSNR against epochs where it was recorded (Figures 8-14), the training loss elsewhere (Figures 5, 6)."""
     has_psnr = all("psnr" in record.columns for cell in runs for record in cell.saved.result.records)
-    column = "psnr" if has_psnr and runs[0].settings["task"] != "regress" else "train_loss"
+    column = "psnr" if has_psnr and runs[0].setup.task != "regress" else "train_loss"
     lines, grades, lost = method_lines(runs, column)
     levels = ()
     if column == "psnr":
@@ -58,7 +58,7 @@ def plates(runs: Sequence[Cell], simple: Sequence[Cell]) -> tuple[Plate, ...]:
 
 
 def _plate(cell: Cell, name: str, shown: Shown) -> Plate:
-    method, metrics = str(cell.settings.get("method", cell.saved.job.label)), cell.metrics
+    method, metrics = str(cell.setup.method or cell.saved.job.label), cell.metrics
     if name == "reference":
         return Plate(name, shown, "reference")
     if name == "input":
@@ -87,16 +87,16 @@ def _with_psnr(label: str, value: Any) -> str:
 
 def clean(cells: Sequence[Cell]) -> list[Block]:
     order = [*catalogue.SWEEP_IMAGES[:1], *catalogue.REGRESSION_IMAGES]
-    with_picture = [cell for cell in cells if "reference" in cell.pictures and cell.settings.get("image") in order]
+    with_picture = [cell for cell in cells if "reference" in cell.pictures and cell.setup.image in order]
     blocks = []
     for group in variants(with_picture):
         largest: dict[str, Cell] = {}
         for cell in group:
-            name, area = cell.settings["image"], cell.pictures["reference"].height
+            name, area = cell.setup.image, cell.pictures["reference"].height
             if name not in largest or area > largest[name].pictures["reference"].height:
                 largest[name] = cell
         chosen = [largest[name] for name in order if name in largest]
-        plates = tuple(Plate(title(cell.settings["image"]), cell.pictures["reference"]) for cell in chosen)
+        plates = tuple(Plate(title(cell.setup.image), cell.pictures["reference"]) for cell in chosen)
         # Several groups would show the same pictures; one for those of the paper, one for stand-ins.
         if not any({p.shown.digest for p in plates} <= {p.shown.digest for p in b.gallery} for b in blocks):
             blocks.append(Block("", "The pictures of these runs", tuple(chosen), gallery=plates))

@@ -58,6 +58,11 @@ class Table:
     groups: tuple[Group, ...]
     rows: tuple[tuple[tuple[str, ...], tuple[Entry, ...]], ...]
 
+    @property
+    def firsts(self) -> set[int]:
+        """The columns at which a group begins."""
+        return {sum(len(group.columns) for group in self.groups[:k]) for k in range(len(self.groups))}
+
 
 METHODS = ("SGDL", "MGDL")
 EXACT = 100.0  # dB: beyond it rounding is measured, not learning; the best recipe puts the known pixels back
@@ -110,8 +115,7 @@ def _table(number: str, caption: str, heads: tuple[str, ...], places, cells: Seq
 
 def _input(cell: Cell) -> tuple[int, int]:
     """What a picture was made into: its side (0: the whole) and the draw of the noise (0 where there is none)."""
-    settings = cell.settings
-    return settings.get("size") or 0, settings["noise_seed"] if settings.get("noise") else 0
+    return cell.setup.size or 0, (cell.setup.noise_seed or 0) if cell.setup.noise else 0
 
 
 def _columns(runs: Sequence[Cell]) -> list[tuple[str, str, list[Cell]]]:
@@ -146,19 +150,19 @@ def _run(runs: Sequence[Cell], where: Mapping[str, Any]) -> Entry:
     """The mean over seeds, linked to the first one's run."""
     if not runs:
         return Entry()
-    runs = sorted(runs, key=lambda cell: (bool(cell.settings.get("stand_in")), cell.settings.get("seed", 0)))
+    runs = sorted(runs, key=lambda cell: (bool(cell.setup.stand_in), cell.setup.seed))
     runs = [cell for cell in runs if cell.saved.job.data == runs[0].saved.job.data]  # seeds, not other pictures
     job = runs[0].saved.job
     values = [None if has_diverged([cell.saved]) else cell.metrics.get("test_psnr") for cell in runs]
-    is_stand_in = bool(job.settings.get("stand_in"))
+    is_stand_in = bool(job.setup.stand_in)
     finite = [float(value) for value in values if value is not None]
     if len(finite) < len(values):
         return Entry(key=job.key, is_stand_in=is_stand_in, note="diverged")
     small = _training([cell.metrics.get("train_psnr") for cell in runs])
     small += [f"{len(finite)} seeds, {min(finite):.2f} to {max(finite):.2f}"] if len(finite) > 1 else []
-    known = printed(where, job.settings["method"]) if provenance.is_comparable(job) else None
+    known = printed(where, job.setup.method) if provenance.is_comparable(job) else None
     return Entry(
-        float(np.mean(finite)), ", ".join(small), known[0] if known else None, NUMBER[job.settings["method"]], job.key,
+        float(np.mean(finite)), ", ".join(small), known[0] if known else None, NUMBER[job.setup.method], job.key,
         is_stand_in=is_stand_in,
     )  # fmt: skip
 
@@ -173,9 +177,9 @@ def _training(values: Sequence[float | None]) -> list[str]:
 def _simple(found: Sequence[Cell], columns: Sequence[str]) -> list[Entry]:
     if not found:
         return [Entry()] * len(columns)
-    cell = min(found, key=lambda cell: bool(cell.settings.get("stand_in")))
+    cell = min(found, key=lambda cell: bool(cell.setup.stand_in))
     values = {"input": cell.metrics.get("input_psnr"), **cell.metrics["methods"]}
-    is_stand_in = bool(cell.settings.get("stand_in"))
+    is_stand_in = bool(cell.setup.stand_in)
     return [Entry(values.get(name), key=cell.key, is_stand_in=is_stand_in) for name in columns]
 
 

@@ -33,8 +33,8 @@ def theorems(cells: Sequence[Cell]) -> list[Figure]:
 def _theory(cells: Sequence[Cell]) -> list[Block]:
     blocks = []
     for index, group in enumerate(variants(cells)):
-        ordered = sorted(group, key=lambda cell: cell.settings["theorem"])
-        charts = [_descent(cell) if cell.settings["theorem"] < 3 else _linearised(cell) for cell in ordered]
+        ordered = sorted(group, key=lambda cell: cell.setup.theorem)
+        charts = [_descent(cell) if cell.setup.theorem < 3 else _linearised(cell) for cell in ordered]
         blocks.append(Block(f"theory-{index + 1}", "Losses and distances", tuple(ordered), tuple(charts)))
     return blocks
 
@@ -50,7 +50,7 @@ def _descent(cell: Cell) -> Chart:
         _line(f"at {share:.2g} of 2/α", "mgdl", arrays["losses"]),
         _line("at 1.1 times 2/α", "sgdl", _finite(arrays["outside_losses"])),
     )
-    return Chart(TITLES[cell.settings["theorem"]], "steps", "loss", lines, log_y=True)
+    return Chart(TITLES[cell.setup.theorem], "steps", "loss", lines, log_y=True)
 
 
 def _finite(values: np.ndarray) -> np.ndarray:
@@ -66,14 +66,14 @@ def _linearised(cell: Cell) -> Chart:
         Line(name, role, every * np.arange(len(arrays[key])), np.where(arrays[key] >= SMALLEST, arrays[key], np.nan))
         for key, name, role in named
     )
-    return Chart(TITLES[cell.settings["theorem"]], "steps", f"distance, down to {SMALLEST:g}", lines, log_y=True)
+    return Chart(TITLES[cell.setup.theorem], "steps", f"distance, down to {SMALLEST:g}", lines, log_y=True)
 
 
 def _convex(cells: Sequence[Cell]) -> list[Block]:
     blocks = []
     for group in variants(cells):
         charts = []
-        ordered = sorted(group, key=lambda cell: cell.settings["setting"])
+        ordered = sorted(group, key=lambda cell: cell.setup.setting)
         for cell in ordered:
             charts += [_fit(cell), _objective(cell)]
         blocks.append(Block(f"convex-{len(blocks) + 1}", "Fit and objective", tuple(ordered), tuple(charts)))
@@ -88,12 +88,12 @@ def _fit(cell: Cell) -> Chart:
         Line("gradient descent", "sgdl", arrays["grid"], arrays["descent"]),
     )
     neurons = cell.metrics["neurons"]
-    return Chart(f"Setting {cell.settings['setting']}: {neurons} neurons at the optimum", "x", "g(x)", lines)
+    return Chart(f"Setting {cell.setup.setting}: {neurons} neurons at the optimum", "x", "g(x)", lines)
 
 
 def _objective(cell: Cell) -> Chart:
     (record,), optimum = cell.saved.result.records, cell.metrics["objective"]
     lines = (Line("gradient descent", "sgdl", *thin(record.steps, record.train_loss)),)
     levels = ((optimum, f"global optimum {optimum:.4g}"),)
-    title = f"Setting {cell.settings['setting']}: objective, gap of the certificate {cell.metrics['gap']:.1e}"
+    title = f"Setting {cell.setup.setting}: objective, gap of the certificate {cell.metrics['gap']:.1e}"
     return Chart(title, "steps", "objective", lines, log_y=True, levels=levels)

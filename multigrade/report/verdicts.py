@@ -121,7 +121,7 @@ def _jobs(item: catalogue.Item) -> list[Job]:
 def _is_same(job: Job, other: Job) -> bool:
     names = [name for name in job.settings if name not in ("kind", "rates")]
     return job.kind == other.kind and all(job.settings[name] == other.settings.get(name, job.settings[name])
-                                          for name in names) and not other.settings.get("changed")  # fmt: skip
+                                          for name in names) and not other.setup.changed  # fmt: skip
 
 
 def _item(name: str, chosen: Sequence[Verdict], results: Sequence[Saved], tried: Mapping[str, str]) -> str:
@@ -138,10 +138,10 @@ def _item(name: str, chosen: Sequence[Verdict], results: Sequence[Saved], tried:
 def _seeds(verdict: Verdict, results: Sequence[Saved]) -> str:
     """The verdict of each seed alone, where there are several."""
     used = [saved for saved in results if saved.job.key in verdict.keys]
-    seeds = sorted({saved.job.settings.get("seed", 0) for saved in used})
+    seeds = sorted({saved.job.setup.seed for saved in used})
     if len(seeds) < 2 or verdict.status not in (Status.HOLDS, Status.FAILS, Status.NOT_REACHED):
         return ""
-    alone = [judge(verdict.claim, [saved for saved in used if saved.job.settings.get("seed", 0) == seed])
+    alone = [judge(verdict.claim, [saved for saved in used if saved.job.setup.seed == seed])
              for seed in seeds]  # fmt: skip
     return f"(seed by seed: {', '.join(str(each.status) for each in alone)})"
 

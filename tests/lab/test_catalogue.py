@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from multigrade import paper
-from multigrade.lab import catalogue, recipes
+from multigrade.lab import catalogue, recipes, setup
 from multigrade.lab.images import ENTRIES, Pictures, eigenvalue_subset, shrunk
 from multigrade.pictures.files import Picture, save
 
@@ -37,6 +37,14 @@ def test_all_items_expand_under_all_recipes_into_distinct_jobs(everything):
         assert len({job.key for job in jobs}) == len(jobs)
         assert {job.item for job in jobs} == set(NAMES) - {"figure-cameraman"}  # which shares its jobs with table1
         assert {job.settings["recipe"] for job in jobs if job.kind != "baseline"} == {recipe}
+
+
+def test_every_setting_of_a_job_is_known_by_name_and_type(everything):
+    names = {name for jobs in everything.values() for job in jobs for name in job.settings}
+    assert names <= setup.NAMES
+    for jobs in everything.values():
+        for job in jobs:
+            assert {name: getattr(job.setup, name) for name in job.settings} == job.settings
 
 
 def test_items_share_jobs():

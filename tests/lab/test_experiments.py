@@ -114,7 +114,7 @@ def test_paper_runs_keep_the_iterations_of_figure_5():
     from multigrade.lab.experiments.reconstruction import snapshot_steps
 
     (sgdl, *_) = catalogue.expand(["figure-cameraman"], recipe="paper", images=None)
-    assert snapshot_steps(sgdl.settings) == (9800, 9850, 9900, 9950)
+    assert snapshot_steps(sgdl.setup) == (9800, 9850, 9900, 9950)
 
 
 def test_spectra_are_recorded_and_summarised():

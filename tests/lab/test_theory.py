@@ -24,7 +24,7 @@ def measured(number: int, epochs: int, product=hessian_product) -> tuple[dict, d
     """What a small run gives, and what the rules of the theorems that it decides say."""
     (job,) = [job for job in worlds.jobs(["theory"]) if job.settings["theorem"] == number]
     job = worlds.with_settings(job, **SMALL, epochs=epochs)
-    result = theory(Context(job.settings, None, None, ()), product)
+    result = theory(Context(job.setup, None, None, ()), product)
     wanted = ("theorem/1", "theorem/2") if number < 3 else ("theorem/4", "theorem/5")
     rules = {claim.id: claim.rule for claim in claims() if claim.id in wanted}
     return dict(result.metrics), {name: rule({"run": [Saved(job, result)]}).holds for name, rule in rules.items()}

@@ -19,6 +19,7 @@ from ...files import finite
 from ...training.record import Outcome
 from .. import recipes
 from ..job import Saved
+from ..setup import Setup
 
 RECIPES = ("paper", "fast", "best", "quick")
 DRAW = "noise_seed"  # which draw of the noise; any is as good, but all runs of a claim must have seen the same
@@ -46,9 +47,9 @@ class Need(NamedTuple):
     where: Mapping[str, Any]
 
     def matches(self, saved: Saved, recipe: str) -> bool:
-        settings = saved.job.settings
-        is_wanted = saved.job.kind == self.kind and settings.get("recipe", recipe) == recipe
-        is_wanted &= settings.get("config") in recipes.CONFIGS  # not from outside the catalogue
+        settings, setup = saved.job.settings, saved.job.setup
+        is_wanted = saved.job.kind == self.kind and (setup.recipe or recipe) == recipe
+        is_wanted &= setup.config in recipes.CONFIGS  # not from outside the catalogue
         return is_wanted and all(_is_among(settings.get(name), value) for name, value in self.where.items())
 
 
@@ -152,8 +153,8 @@ def _paired(matching: Cells) -> Cells:
 
 
 def _variant(saved: Saved) -> tuple:
-    epochs, full = _epochs(saved.job.settings)
-    return saved.job.settings.get(DRAW), epochs / full if full else 0.0
+    epochs, full = _epochs(saved.job.setup)
+    return saved.job.setup.noise_seed, epochs / full if full else 0.0
 
 
 def _most_faithful(matching: Sequence[Saved]) -> list[Saved]:
@@ -162,31 +163,30 @@ def _most_faithful(matching: Sequence[Saved]) -> list[Saved]:
         return []
     best = min(_faithfulness(saved) for saved in matching)
     chosen = (saved for saved in matching if _faithfulness(saved) == best)
-    return sorted(chosen, key=lambda saved: saved.job.settings.get("seed", 0))
+    return sorted(chosen, key=lambda saved: saved.job.setup.seed)
 
 
 def _faithfulness(saved: Saved) -> tuple:
     """Smaller is nearer to the paper; the changed values themselves are last, so that variants are not mixed."""
-    settings = saved.job.settings
-    changed = settings.get("changed", [])
-    values = tuple(str(settings.get(name)) for name in changed)
-    epochs, full = _epochs(settings)
-    return bool(settings.get("stand_in")), len(_departures(settings)), abs(epochs - full), tuple(changed), values
+    setup = saved.job.setup
+    values = tuple(str(saved.job.settings.get(name)) for name in setup.changed)
+    epochs, full = _epochs(setup)
+    return bool(setup.stand_in), len(_departures(setup)), abs(epochs - full), tuple(setup.changed), values
 
 
-def _departures(settings: Mapping[str, Any]) -> list[str]:
+def _departures(setup: Setup) -> list[str]:
     """Settings that make another training of it than the paper's; fewer epochs are not among them."""
-    epochs, full = _epochs(settings)
+    epochs, full = _epochs(setup)
     harmless = [DRAW, *(["epochs"] if epochs <= full else [])]
     # Where nothing ends a grade by its eigenvalues, it does not matter how often they are looked at.
-    harmless += ["spectrum_every"] if settings.get("edge") is None else []
-    return [name for name in settings.get("changed", []) if name not in harmless]
+    harmless += ["spectrum_every"] if setup.edge is None else []
+    return [name for name in setup.changed if name not in harmless]
 
 
-def _epochs(settings: Mapping[str, Any]) -> tuple[int, int]:
+def _epochs(setup: Setup) -> tuple[int, int]:
     """Of the run and of the paper; 0 where a recipe counts otherwise."""
-    full = getattr(recipes.CONFIGS[settings["config"]]["paper"], "epochs", None)
-    return settings.get("epochs") or 0, full or 0
+    full = getattr(recipes.CONFIGS[setup.config]["paper"], "epochs", None)
+    return setup.epochs or 0, full or 0
 
 
 def _decide(claim: Claim, cells: Cells, results: Sequence[Saved]) -> Verdict:
@@ -196,13 +196,13 @@ def _decide(claim: Claim, cells: Cells, results: Sequence[Saved]) -> Verdict:
         numbers = {name: number for name, number in finding.numbers.items() if name != PAPER}
         finding = finding._replace(sentence=finding.alone, numbers=numbers)
     status, sentence = _status(claim, finding, used)
-    recipe = next((saved.job.settings["recipe"] for saved in used if "recipe" in saved.job.settings), None)
+    recipe = next((saved.job.setup.recipe for saved in used if saved.job.setup.recipe), None)
     return Verdict(claim, status, sentence, finding.numbers, _keys(cells), _baselines(claim, used, results), recipe)
 
 
 def _is_other_picture(saved: Saved) -> bool:
     """Whether a run saw another picture than the paper's, or a shrunk one: no paper number is compared with it."""
-    return bool(saved.job.settings.get("stand_in")) or "size" in saved.job.settings.get("changed", [])
+    return bool(saved.job.setup.stand_in) or "size" in saved.job.setup.changed
 
 
 def _status(claim: Claim, finding: Finding, used: Sequence[Saved]) -> tuple[Status, str]:
@@ -223,25 +223,25 @@ def _status(claim: Claim, finding: Finding, used: Sequence[Saved]) -> tuple[Stat
 
 def _obstacle(claim: Claim, used: Sequence[Saved]) -> str | None:
     """Why these results may not decide, or None."""
-    settings = [saved.job.settings for saved in used]
-    recipe = next((each["recipe"] for each in settings if "recipe" in each), "paper")
+    setups = [saved.job.setup for saved in used]
+    recipe = next((each.recipe for each in setups if each.recipe), "paper")
     if recipe == "quick":
         return "quick recipe"
-    if any(each.get("stand_in") for each in settings):
+    if any(each.stand_in for each in setups):
         return "stand-in picture"
     if claim.any_size:
         return None
-    if len({each[DRAW] for each in settings if DRAW in each}) > 1:
+    if len({each.noise_seed for each in setups} - {None}) > 1:
         return "different draws of the noise"
-    if recipe != "paper" and any(each["config"] in recipes.IMAGE_TASKS for each in settings):
+    if recipe != "paper" and any(each.config in recipes.IMAGE_TASKS for each in setups):
         return f"{recipe} recipe, not the paper's training"
-    changed = {name for each in settings for name in _departures(each)}
+    changed = {name for each in setups for name in _departures(each)}
     return f"changed: {', '.join(sorted(changed))}" if changed else None
 
 
 def _share_of_epochs(used: Sequence[Saved]) -> tuple[int, int] | None:
     """Fewest epochs of a run, and the paper's, if they are fewer and more would have made a difference."""
-    shares = (_epochs(saved.job.settings) for saved in used if not _is_final(saved))
+    shares = (_epochs(saved.job.setup) for saved in used if not _is_final(saved))
     return min(((epochs, full) for epochs, full in shares if 0 < epochs < full), default=None)
 
 
@@ -258,9 +258,8 @@ def _baselines(claim: Claim, used: Sequence[Saved], results: Sequence[Saved]) ->
     given = used[0].job.settings
     same = {**{name: given[name] for name in ("size", DRAW) if name in given}, **claim.cell}
     for saved in results:
-        settings = saved.job.settings
         is_same = saved.job.kind == "baseline" and saved.job.data == used[0].job.data
-        if is_same and all(settings.get(name) == value for name, value in same.items()):
+        if is_same and all(saved.job.settings.get(name) == value for name, value in same.items()):
             return dict(saved.result.metrics["methods"])
     return {}
 

@@ -109,8 +109,8 @@ def windows(cell: Sequence[Saved]) -> Iterator[tuple[np.ndarray, np.ndarray, np.
 
 def by_rate(cell: Sequence[Saved], metric: str) -> dict[float, float | None]:
     """The mean of a metric over seeds at each rate, rates rising; None where a run diverged."""
-    rates = sorted({saved.job.settings["learning_rate"] for saved in cell})
-    at = {rate: [saved for saved in cell if saved.job.settings["learning_rate"] == rate] for rate in rates}
+    rates = sorted({saved.job.setup.learning_rate for saved in cell})
+    at = {rate: [saved for saved in cell if saved.job.setup.learning_rate == rate] for rate in rates}
     is_diverged = {rate: any(saved.result.metrics["is_diverged"] for saved in runs) for rate, runs in at.items()}
     return {rate: None if is_diverged[rate] else mean(runs, metric) for rate, runs in at.items()}
 
@@ -125,9 +125,9 @@ def shared_rates(cells: Cells, metric: str) -> tuple[dict[str, dict[float, float
 
 def missing_rates(cell: Sequence[Saved], run: Collection[float], low: float = 0.0, high: float = np.inf) -> str:
     """How many of the recipe's rates in [low, high] were run, if some are missing."""
-    settings = cell[0].job.settings
-    config = "image sweep" if "image" in settings else "synthetic sweep"
-    grid = {rate for rate in dataclasses.asdict(recipes.CONFIGS[config][settings["recipe"]])["rates"]
+    setup = cell[0].job.setup
+    config = "image sweep" if setup.image else "synthetic sweep"
+    grid = {rate for rate in dataclasses.asdict(recipes.CONFIGS[config][setup.recipe])["rates"]
             if low <= rate <= high}  # fmt: skip
     return "" if grid <= set(run) else f"{len(grid & set(run))} of {len(grid)} rates were run"
 

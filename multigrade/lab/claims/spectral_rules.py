@@ -287,12 +287,12 @@ def smaller_alpha(cells: Cells) -> Finding:
 
 
 def _rates_run(cell) -> set[float]:
-    lost = {saved.job.settings["learning_rate"] for saved in cell if has_diverged([saved])}
-    return {saved.job.settings["learning_rate"] for saved in cell} - lost
+    lost = {saved.job.setup.learning_rate for saved in cell if has_diverged([saved])}
+    return {saved.job.setup.learning_rate for saved in cell} - lost
 
 
 def _at(cell, rate: float) -> list:
-    return [saved for saved in cell if saved.job.settings["learning_rate"] == rate]
+    return [saved for saved in cell if saved.job.setup.learning_rate == rate]
 
 
 def _alphas(cell) -> list[float]:

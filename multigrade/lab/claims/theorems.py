@@ -77,7 +77,7 @@ def _same_optimum(cells: Cells) -> Finding:
     holds, is_solved, told, numbers = True, True, [], {}
     runs = [(name, saved) for name, cell in cells.items() for saved in cell]
     for name, saved in runs:
-        found, seed = saved.result.metrics, saved.job.settings.get("seed")
+        found, seed = saved.result.metrics, saved.job.setup.seed
         name = f"{name}, seed {seed}" if seed else name
         difference = abs(found["network_objective"] - found["objective"]) / found["objective"]
         is_above = found["descent_objective"] >= found["dual_bound"] * (1 - EQUAL)

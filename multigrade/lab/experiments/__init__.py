@@ -40,12 +40,12 @@ def run(
     if job.kind not in KINDS:
         raise ValueError(f"kind must be one of {', '.join(KINDS)}; got {job.kind!r}")
     source = None
-    if "image" in job.settings:
-        source = _pictures(images).get(job.settings["image"])
+    if job.setup.image:
+        source = _pictures(images).get(job.setup.image)
         if source.digest != job.data:
-            name = job.settings["image"]
+            name = job.setup.image
             raise ValueError(f"the image {name} is not the one that job {job.key} was made for; make the jobs again")
-    result = KINDS[job.kind](Context(job.settings, source, checkpoint, tuple(observers)))
+    result = KINDS[job.kind](Context(job.setup, source, checkpoint, tuple(observers)))
     marked = {**result.metrics, "stand_in": source.stand_in} if source else result.metrics
     # A run that diverged may leave pictures that are no pictures any more.
     pictures = {name: picture for name, picture in result.pictures.items() if np.isfinite(picture).all()}

@@ -1,19 +1,19 @@
 """What an experiment is given."""
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from ...training.observers import Observer
 from ..images import Source, shrunk
+from ..setup import Setup
 
 
 class Context(NamedTuple):
-    """A job's settings, its picture, where it may keep a checkpoint, and who looks on."""
+    """A job's setup, its picture, where it may keep a checkpoint, and who looks on."""
 
-    settings: Mapping[str, Any]
+    setup: Setup
     source: Source | None
     checkpoint: Path | None
     observers: tuple[Observer, ...]
@@ -21,7 +21,7 @@ class Context(NamedTuple):
     @property
     def image(self) -> np.ndarray:
         """The picture at the size that the settings ask for."""
-        return shrunk(self.pixels, self.settings["size"])
+        return shrunk(self.pixels, self.setup.size)
 
     @property
     def pixels(self) -> np.ndarray:

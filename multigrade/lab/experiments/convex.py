@@ -11,6 +11,7 @@ from ...networks import Layer
 from ...synthetic import training_points
 from ...training import GradeProblem, Plan, minimise
 from ..job import Result
+from ..setup import Setup
 from .context import Context
 
 WIDTH_FACTOR = 2  # gradient descent gets this many times the neurons of the optimum
@@ -38,14 +39,14 @@ class GradeObjective:
 
 
 def convex(context: Context) -> Result:
-    settings = context.settings
-    points, beta = training_points(settings["setting"], settings["points"]), settings["regularisation"]
+    setup = context.setup
+    points, beta = training_points(setup.setting, setup.points), setup.regularisation
     x, y = (np.asarray(array, np.float64) for array in points)
-    solution = programs.solve_newton(programs.convex_program(x, y, regularisation=beta), tolerance=settings["gap"])
+    solution = programs.solve_newton(programs.convex_program(x, y, regularisation=beta), tolerance=setup.gap)
     network, params = programs.to_network(solution)
     certificate = solution.certificate
     width = WIDTH_FACTOR * network.widths[1]
-    run = _descend(x, y, width, settings, context.observers)
+    run = _descend(x, y, width, setup, context.observers)
     metrics = {
         "objective": certificate.objective, "dual_bound": certificate.dual_bound, "gap": certificate.relative_gap,
         "is_full": certificate.is_full, "num_patterns": certificate.num_patterns, "neurons": network.widths[1],
@@ -59,18 +60,16 @@ def convex(context: Context) -> Result:
     return Result(metrics, (run.record,), arrays)
 
 
-def _descend(x, y, width: int, settings, observers):
+def _descend(x, y, width: int, setup: Setup, observers):
     """Gradient descent from small random weights, as in ``examples/convex_optimum.py``."""
-    keys = jax.random.split(jax.random.key(settings["seed"]), 3)
+    keys = jax.random.split(jax.random.key(setup.seed), 3)
     shapes = ((1, width), (width,), (width, 1))
     weight, bias, outer = (0.5 * jax.random.normal(key, shape) for key, shape in zip(keys, shapes, strict=True))
     start = (Layer(weight, bias), Layer(outer / width**0.5, jnp.zeros(1)))
     points = jnp.asarray(x, jnp.float32), jnp.asarray(y, jnp.float32)
-    problem = GradeProblem(GradeObjective(settings["regularisation"]), points)
-    rate = settings["learning_rate"]
-    return minimise(
-        problem, start, Plan(settings["epochs"], "gd", rate, record_every=RECORD_EVERY, observers=observers)
-    )
+    problem = GradeProblem(GradeObjective(setup.regularisation), points)
+    rate = setup.learning_rate
+    return minimise(problem, start, Plan(setup.epochs, "gd", rate, record_every=RECORD_EVERY, observers=observers))
 
 
 def _objective(params, x, y, beta: float) -> float:

@@ -17,6 +17,7 @@ from ...synthetic import setting, training_points
 from ...training import Checkpointing, Fit, Outcome, Plan, Plateau, RunRecord, fingerprint, fit_grades, train_grades
 from ..images import eigenvalue_subset, shrunk
 from ..job import Result
+from ..setup import Setup
 from .context import Context
 
 GRID = 1000  # points at which predictions of synthetic data are kept; our choice
@@ -33,48 +34,48 @@ class Data(NamedTuple):
 
 def descent(context: Context) -> Result:
     """SGDL, MGDL or MSDL by gradient descent at one rate, full batch, until the validation loss stands still."""
-    settings = context.settings
-    data = _image_data(context) if "image" in settings else _synthetic_data(settings)
-    structure, is_image_sweep = structures.NAMED[settings["structure"]], settings["config"] == "image sweep"
+    setup = context.setup
+    data = _image_data(context) if setup.image else _synthetic_data(setup)
+    structure, is_image_sweep = structures.NAMED[setup.structure], setup.config == "image sweep"
     if is_image_sweep:
         # As in the image reconstruction runs, and the same seed in every grade.
         structure = structures.with_init(structure, weight_init=paper.IMAGE_WEIGHT_INIT, bias_std=paper.IMAGE_BIAS_STD)
     fit = fit_grades(
         structure, *data.train, _plan(
-            context, stopping=Plateau(paper.STOPPING_WINDOW, settings["tolerance"]), seed_per_grade=not is_image_sweep
+            context, stopping=Plateau(paper.STOPPING_WINDOW, setup.tolerance), seed_per_grade=not is_image_sweep
         ),
         validation=data.validation, checkpoint=context.checkpoint,
     )  # fmt: skip
-    return _result(fit, data, settings)
+    return _result(fit, data, setup)
 
 
 def _plan(context: Context, **options) -> Plan:
-    settings = context.settings
+    setup = context.setup
     return Plan(
-        settings["epochs"], "gd", settings["learning_rate"], record_every=settings["record_every"],
-        seed=settings["seed"], observers=(*context.observers, *_spectrum(settings)), **options,
+        setup.epochs, "gd", setup.learning_rate, record_every=setup.record_every,
+        seed=setup.seed, observers=(*context.observers, *_spectrum(setup)), **options,
     )  # fmt: skip
 
 
-def _spectrum(settings) -> tuple[SpectrumObserver, ...]:
-    if not settings.get("spectrum_every"):
+def _spectrum(setup: Setup) -> tuple[SpectrumObserver, ...]:
+    if not setup.spectrum_every:
         return ()
-    edge = settings.get("edge")
+    edge = setup.edge
     rules = () if edge is None else (edge_of_stability(edge),)
-    return (SpectrumObserver(every=settings["spectrum_every"], num=settings["num_eigenvalues"], rules=rules),)
+    return (SpectrumObserver(every=setup.spectrum_every, num=setup.num_eigenvalues, rules=rules),)
 
 
-def _synthetic_data(settings) -> Data:
-    data, train = setting(settings["setting"]), training_points(settings["setting"], settings["points"])
+def _synthetic_data(setup: Setup) -> Data:
+    data, train = setting(setup.setting), training_points(setup.setting, setup.points)
     return Data(train, (data.x_validation, data.y_validation), (data.x_test, data.y_test))
 
 
 def _image_data(context: Context) -> Data:
     """Train on every second pixel in both directions, validate on those between them, test on all."""
-    settings = context.settings
+    setup = context.setup
     image = context.image
-    if settings["config"] == "image spectrum":
-        image = shrunk(eigenvalue_subset(settings["image"], context.pixels), settings["size"])
+    if setup.config == "image spectrum":
+        image = shrunk(eigenvalue_subset(setup.image, context.pixels), setup.size)
     coordinates = pixel_coordinates(*image.shape).reshape(*image.shape, 2)
 
     def rows(start: int, stride: int):
@@ -84,7 +85,7 @@ def _image_data(context: Context) -> Data:
     return Data(rows(0, 2), rows(1, 2), rows(0, 1), image.shape)
 
 
-def _result(fit: Fit, data: Data, settings) -> Result:
+def _result(fit: Fit, data: Data, setup: Setup) -> Result:
     metrics = ends(fit.records)
     stages = {name: staged_values(fit.model, rows[0]) for name, rows in data._asdict().items() if name != "shape"}
     for name, of_stages in stages.items():
@@ -127,18 +128,16 @@ def half_mean_square(prediction: np.ndarray, target: np.ndarray) -> float:
 
 def denoising_descent(context: Context) -> Result:
     """The restoration objective by gradient descent on a small picture, with its spectrum (Section 6)."""
-    settings = context.settings
-    image = shrunk(
-        eigenvalue_subset(settings["image"], context.pixels, paper.DENOISING_SPECTRUM_STRIDE), settings["size"]
-    )
-    observed = add_noise(image, settings["noise"], seed=settings["noise_seed"])
+    setup = context.setup
+    image = shrunk(eigenvalue_subset(setup.image, context.pixels, paper.DENOISING_SPECTRUM_STRIDE), setup.size)
+    observed = add_noise(image, setup.noise, seed=setup.noise_seed)
     channels = jnp.asarray(observed[None], jnp.float32)
     task = RestorationTask(
         jnp.asarray(pixel_coordinates(*image.shape)), channels, jnp.zeros_like(channels), Identity(),
-        settings["weight"], settings["beta"], paper.ALPHA, reference=jnp.asarray(image[None], jnp.float32),
+        setup.weight, setup.beta, paper.ALPHA, reference=jnp.asarray(image[None], jnp.float32),
     )  # fmt: skip
-    structure = structures.NAMED[settings["structure"]]
-    identity = {"data": fingerprint(observed), "strengths": (settings["weight"], settings["beta"])}
+    structure = structures.NAMED[setup.structure]
+    identity = {"data": fingerprint(observed), "strengths": (setup.weight, setup.beta)}
     checkpoint = None if context.checkpoint is None else Checkpointing(context.checkpoint, identity=identity)
     fit = train_grades(structure, task, _plan(context), checkpoint=checkpoint)
     return _denoised(fit, task, image, observed)

@@ -10,6 +10,7 @@ from ...synthetic import training_points
 from ...training import Plan, Regression, fit_grades
 from ..images import eigenvalue_subset, shrunk
 from ..job import Result
+from ..setup import Setup
 from .context import Context
 from .descent import ends
 
@@ -21,13 +22,13 @@ PICTURE_MSDL = (MultiScaleNetwork(Network((2, 12, 12, 12, 12, 1))),)
 
 def frequencies(context: Context) -> Result:
     """One method on a setting or a picture by gradient descent, its error by frequency at every record."""
-    settings = context.settings
-    x, y, bands = _picture(context) if "image" in settings else _setting(settings)
-    structure = structures.PAPER.get(settings["networks"], PICTURE_MSDL)
-    steps = settings["epochs"] * (1 if len(structure) > 1 else 4)
+    setup = context.setup
+    x, y, bands = _picture(context) if setup.image else _setting(setup)
+    structure = structures.PAPER.get(setup.networks, PICTURE_MSDL)
+    steps = setup.epochs * (1 if len(structure) > 1 else 4)
     plan = Plan(
-        steps, "gd", learning_rate=settings["learning_rate"], record_every=settings["record_every"],
-        observers=context.observers, seed=settings["seed"],
+        steps, "gd", learning_rate=setup.learning_rate, record_every=setup.record_every,
+        observers=context.observers, seed=setup.seed,
     )  # fmt: skip
     metrics = frequency_metrics(x, y, bands=bands)
     fit = fit_grades(structure, x, y, plan, regression=Regression(metrics=metrics), checkpoint=context.checkpoint)
@@ -36,13 +37,13 @@ def frequencies(context: Context) -> Result:
     return Result({**ends(fit.records), "relative": [float(value) for value in last.relative]}, fit.records, arrays)
 
 
-def _setting(settings):
-    x, y = training_points(settings["setting"], settings["points"])
-    return x, y, BANDS[settings["setting"]]
+def _setting(setup: Setup):
+    x, y = training_points(setup.setting, setup.points)
+    return x, y, BANDS[setup.setting]
 
 
 def _picture(context: Context):
-    image = shrunk(eigenvalue_subset(context.settings["image"], context.pixels), context.settings["size"])
+    image = shrunk(eigenvalue_subset(context.setup.image, context.pixels), context.setup.size)
     x = pixel_coordinates(*image.shape)
     highest = max(image.shape) / 2 * np.sqrt(2)
     return x, image.reshape(-1, 1).astype(np.float32), np.arange(0, highest + PICTURE_BAND, PICTURE_BAND)

@@ -2,8 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import jax
 import numpy as np
@@ -18,6 +17,7 @@ from ...restore.restoration import pixel_coordinates
 from ...training.observers import Observation, Observer, Snapshot
 from ...training.record import Outcome, RunRecord
 from ..job import Result
+from ..setup import Setup
 from .context import Context
 
 SNAPSHOT_GRAIN = 10  # records of the paper recipe are that far apart
@@ -25,9 +25,9 @@ SNAPSHOT_GRAIN = 10  # records of the paper recipe are that far apart
 
 def regression(context: Context) -> Result:
     """Table 1: an image from every second of its pixels."""
-    settings, image = context.settings, context.image
-    steps = snapshot_steps(settings)
-    grade = 3 if settings["method"] == "MGDL" else 0
+    setup, image = context.setup, context.image
+    steps = snapshot_steps(setup)
+    grade = 3 if setup.method == "MGDL" else 0
     keeper = (ParametersAt(steps, grade, math.gcd(*steps)),) if steps else ()
     restored = restore.regress(image, options=_options(context, keeper))
     metrics = dict(restored.metrics)
@@ -44,12 +44,12 @@ def regression(context: Context) -> Result:
 
 def restoration(context: Context) -> Result:
     """Tables 2 and 3: an image from a noisy, or blurred and noisy, one."""
-    settings, image = context.settings, context.image
-    observed = degraded(image, settings)
-    options = _options(context, (), beta=settings["beta"], weight=settings["weight"])
-    given = {"noise_sigma": settings["noise"], "reference": image, "options": options}
-    if settings["task"] == "deblur":
-        restored = restore.deblur(observed, blur_sigma=settings["blur"], **given)
+    setup, image = context.setup, context.image
+    observed = degraded(image, setup)
+    options = _options(context, (), beta=setup.beta, weight=setup.weight)
+    given = {"noise_sigma": setup.noise, "reference": image, "options": options}
+    if setup.task == "deblur":
+        restored = restore.deblur(observed, blur_sigma=setup.blur, **given)
     else:
         restored = restore.denoise(observed, **given)
     metrics = dict(restored.metrics)
@@ -64,23 +64,23 @@ def _is_diverged(restored: restore.Restored) -> bool:
     return any(record.outcome is Outcome.DIVERGED for record in restored.records)
 
 
-def degraded(image: np.ndarray, settings: Mapping[str, Any]) -> np.ndarray:
-    blurred = add_blur(image, settings["blur"]) if settings["blur"] else image
-    return add_noise(blurred, settings["noise"], seed=settings["noise_seed"])
+def degraded(image: np.ndarray, setup: Setup) -> np.ndarray:
+    blurred = add_blur(image, setup.blur) if setup.blur else image
+    return add_noise(blurred, setup.noise, seed=setup.noise_seed)
 
 
 def _options(context: Context, observers: Sequence[Observer], **strengths) -> restore.Options:
-    settings = context.settings
-    recipe = {"quick": "paper", "fast": "networks"}.get(settings["recipe"], settings["recipe"])
+    setup = context.setup
+    recipe = {"quick": "paper", "fast": "networks"}.get(setup.recipe, setup.recipe)
     # Walnut is regressed by MGDL-3, where the recipes have MGDL-2.
-    layers = len(structures.PAPER[settings["structure"]][0].widths) - 2
+    layers = len(structures.PAPER[setup.structure][0].widths) - 2
     return restore.Options(
-        method=settings["method"].lower(),
+        method=setup.method.lower(),
         recipe=recipe,
         layers=None if recipe == "best" else layers,
-        steps=settings["epochs"],
-        learning_rate=settings["learning_rate"],
-        seed=settings["seed"],
+        steps=setup.epochs,
+        learning_rate=setup.learning_rate,
+        seed=setup.seed,
         observers=(*context.observers, *observers),
         checkpoint=context.checkpoint,
         **strengths,
@@ -95,10 +95,10 @@ def _pictures(observed, stages, reference) -> dict[str, np.ndarray]:
 # ---- predictions near the end of a run (Figure 5) ---------------------------------------------------------------
 
 
-def snapshot_steps(settings: Mapping[str, Any]) -> tuple[int, ...]:
+def snapshot_steps(setup: Setup) -> tuple[int, ...]:
     """9800, 9850, 9900, 9950 of 10,000 iterations, and the like of fewer; none in training of our own."""
-    epochs = settings["epochs"]
-    if not settings["snapshots"] or settings["recipe"] not in ("paper", "quick"):
+    epochs = setup.epochs
+    if not setup.snapshots or epochs is None or setup.recipe not in ("paper", "quick"):
         return ()
     spacing = max(epochs // 200 // SNAPSHOT_GRAIN, 1) * SNAPSHOT_GRAIN
     last = epochs // spacing * spacing
@@ -145,15 +145,15 @@ def _snapshots(
 
 def baseline(context: Context) -> Result:
     """What simple methods make of the cell; "best" is at the strength that ground truth prefers, an upper limit."""
-    settings, image = context.settings, context.image
-    if settings["task"] == "regress":
+    setup, image = context.setup, context.image
+    if setup.task == "regress":
         observed = image[::2, ::2]
         found = {kind: baselines.interpolate_grid(observed, image.shape, kind=kind) for kind in baselines.ORDERS}
         strengths, given = {}, {}
     else:
-        observed = degraded(image, settings)
-        found, strengths = _denoised(observed, image, settings) if settings["task"] == "denoise" else _deblurred(
-            observed, image, settings
+        observed = degraded(image, setup)
+        found, strengths = _denoised(observed, image, setup) if setup.task == "denoise" else _deblurred(
+            observed, image, setup
         )  # fmt: skip
         given = {"input_psnr": psnr(observed, image)}
     methods = {name: psnr(picture, image) for name, picture in found.items()}
@@ -161,8 +161,8 @@ def baseline(context: Context) -> Result:
     return Result(metrics, (), {}, {"input": observed, **found, "reference": image})
 
 
-def _denoised(observed, image, settings):
-    start = baselines.tv_denoise_strength(settings["noise"])
+def _denoised(observed, image, setup: Setup):
+    start = baselines.tv_denoise_strength(setup.noise)
     best = baselines.tuned(lambda strength: baselines.tv_denoise(observed, strength), image, start)
     return {"ROF": baselines.tv_denoise(observed, start), "ROF best": best.image}, {
         "ROF": start,
@@ -170,8 +170,8 @@ def _denoised(observed, image, settings):
     }
 
 
-def _deblurred(observed, image, settings):
-    blur, noise = GaussianBlur(float(settings["blur"])), settings["noise"]
+def _deblurred(observed, image, setup: Setup):
+    blur, noise = GaussianBlur(float(setup.blur)), setup.noise
     methods = {
         "TV": (baselines.tv_deblur, baselines.tv_deblur_strength(noise)),
         "Wiener": (baselines.wiener, baselines.wiener_strength(noise)),

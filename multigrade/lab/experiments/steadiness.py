@@ -49,15 +49,15 @@ class Stack:
 
 def steadiness(context: Context) -> Result:
     """One variant on one setting, full batch, with the spectrum of its own step."""
-    settings = context.settings
-    x, y = training_points(settings["setting"], settings["points"])
-    observer = SpectrumObserver(every=settings["spectrum_every"], num=settings["num_eigenvalues"])
+    setup = context.setup
+    x, y = training_points(setup.setting, setup.points)
+    observer = SpectrumObserver(every=setup.spectrum_every, num=setup.num_eigenvalues)
     plan = Plan(
-        settings["epochs"] * (NUM_GRADES if settings["method"] == "SGDL" else 1), settings["optimiser"],
-        learning_rate=settings["learning_rate"], record_every=settings["record_every"],
+        setup.epochs * (NUM_GRADES if setup.method == "SGDL" else 1), setup.optimiser,
+        learning_rate=setup.learning_rate, record_every=setup.record_every,
         observers=(observer, *context.observers),
     )  # fmt: skip
-    records, error = _train(settings["method"], jnp.asarray(x), jnp.asarray(y), plan, settings["seed"])
+    records, error = _train(setup.method, jnp.asarray(x), jnp.asarray(y), plan, setup.seed)
     metrics = {name: value for name, value in ends(records).items() if name != "spectrum"}
     return Result({**metrics, "train_loss": error}, records)
 

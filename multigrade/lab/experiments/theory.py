@@ -30,6 +30,7 @@ from ...networks import Network
 from ...structures import graded
 from ...training import Plan, fit_grades
 from ..job import Result
+from ..setup import Setup
 from .context import Context
 
 MAX_TRIES = 20
@@ -51,11 +52,11 @@ def hessian_product(loss: Loss, weights, direction):
 
 def theory(context: Context, product: Product = hessian_product) -> Result:
     """``product`` is replaced by tests, which show that a wrong Hessian is found out."""
-    settings = context.settings
+    setup = context.setup
     with jax.enable_x64(True):
-        loss, weights = _problem(settings)
-        run = _descent if settings["theorem"] in (1, 2) else _linearised
-        metrics, arrays = run(loss, weights, settings, product)
+        loss, weights = _problem(setup)
+        run = _descent if setup.theorem in (1, 2) else _linearised
+        metrics, arrays = run(loss, weights, setup, product)
     return Result(metrics, (), arrays)
 
 
@@ -64,12 +65,12 @@ class Problem(NamedTuple):
     weights: jax.Array
 
 
-def _problem(settings) -> Problem:
+def _problem(setup: Setup) -> Problem:
     """sin(2 pi x) by two hidden layers of tanh, or (Theorem 2) by the second grade on top of a trained first one."""
-    width, seed = settings["width"], settings["seed"]
-    x = np.linspace(0, 1, settings["points"])[:, None]
+    width, seed = setup.width, setup.seed
+    x = np.linspace(0, 1, setup.points)[:, None]
     y, network = np.sin(2 * np.pi * x), Network((1, width, width, 1), "tanh", "glorot")
-    if settings["theorem"] == 2:
+    if setup.theorem == 2:
         structure = graded(1, [(width,)] * 2, 1, activation="tanh", weight_init="glorot")
         first = fit_grades(structure[:1], x, y, Plan(1000, "gd", learning_rate=0.1, seed=seed))
         x, y, network = first.model.features(x), y - first.model(x), structure[1]
@@ -84,9 +85,9 @@ def _problem(settings) -> Problem:
     return Problem(loss, flat)
 
 
-def _pushed(weights, size: float, settings):
+def _pushed(weights, size: float, setup: Setup):
     """The weights moved aside in a random direction, by this share of their length."""
-    push = jax.random.normal(jax.random.fold_in(jax.random.key(settings["seed"]), 2), weights.shape, jnp.float64)
+    push = jax.random.normal(jax.random.fold_in(jax.random.key(setup.seed), 2), weights.shape, jnp.float64)
     return weights + size * jnp.linalg.norm(weights) * push / jnp.linalg.norm(push)
 
 
@@ -113,11 +114,11 @@ def _eigenvalues(loss: Loss, product: Product, points):
     return jax.lax.map(ends, points, batch_size=16)
 
 
-def _descent(loss: Loss, weights, settings, product: Product) -> tuple[dict, dict]:
+def _descent(loss: Loss, weights, setup: Setup, product: Product) -> tuple[dict, dict]:
     """Descent at the asked share of 2 / alpha, alpha over all of its own iterates: the rate is lowered until it is."""
-    num_steps, share = settings["epochs"], settings["share"]
+    num_steps, share = setup.epochs, setup.share
     rate = START * 2 / _alpha(loss, product, weights[None])
-    start = _pushed(_path(loss, weights, rate, 10 * num_steps)[0][-1], settings["push"], settings)
+    start = _pushed(_path(loss, weights, rate, 10 * num_steps)[0][-1], setup.push, setup)
     alpha = _alpha(loss, product, start[None])
     for _ in range(MAX_TRIES):
         rate = share * 2 / alpha
@@ -151,15 +152,15 @@ def _rises(losses: np.ndarray) -> int:
         return int(np.count_nonzero(~(np.diff(losses) <= ROUNDING * losses[0])))
 
 
-def _linearised(loss: Loss, weights, settings, product: Product) -> tuple[dict, dict]:
+def _linearised(loss: Loss, weights, setup: Setup, product: Product) -> tuple[dict, dict]:
     """W^k and its linearisation V^k on their way to a strict local minimum of the penalised loss."""
-    penalty, num_steps = settings["penalty"], LONGER * settings["epochs"]
+    penalty, num_steps = setup.penalty, LONGER * setup.epochs
 
     def penalised(weights):
         return loss(weights) + 0.5 * penalty * jnp.sum(weights**2)
 
     minimum = _minimum(penalised, weights)
-    start = _pushed(minimum, settings["push"], settings)
+    start = _pushed(minimum, setup.push, setup)
     rate = 1 / _alpha(penalised, product, jnp.stack([start, minimum]))
     path = _side_by_side(penalised, product, start, minimum, rate, num_steps)
     errors, linear_errors, distances, steps, remainders, looked = (np.asarray(row) for row in path)
