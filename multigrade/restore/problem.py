@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 
 from ..model import MultiGrade
+from ..networks import Network
 from ..training import Fit
+from ..training.grades import check_memory
 from ..training.observers import Observer
 from ..training.record import Outcome, RunRecord
 from .layout import to_picture
@@ -21,6 +23,7 @@ from .operators import Operator
 METHODS = ("mgdl", "sgdl")
 RECIPE_NAMES = ("best", "networks", "paper")
 OLD_RECIPE_NAMES = {"fast": "networks"}
+MOST = 1_000  # grades, and layers of each
 LEAST_SIGMA = 0.01  # on the 0..255 scale; less is no noise, and derivatives from probes that small drown in rounding
 
 
@@ -126,6 +129,10 @@ class Options:
             value = getattr(self, name)
             if value is not None and value < lowest:
                 raise ValueError(f"{name} must be at least {lowest}; got {value!r}")
+            if name in ("grades", "layers") and value is not None and value > MOST:
+                raise ValueError(f"{name} must be at most {MOST}; got {value!r}")
+        if self.width is not None:  # before any work; more than two layers need more still
+            check_memory([Network((2, *(self.width,) * min(self.layers or 2, 2), 1))])
         if self.seed >= 2**32:
             raise ValueError(f"seed must be below 2**32; got {self.seed!r}")
         if self.method == "sgdl" and self.grades not in (None, 1):

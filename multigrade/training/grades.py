@@ -244,7 +244,7 @@ def _is_worse_than_nothing(problem: GradeProblem, run: Run) -> bool:
     return bool(loss > left_over)
 
 
-def _check_memory(structure: Structure) -> None:
+def check_memory(structure: Structure) -> None:
     """MemoryError for a grade that cannot be trained here: XLA ends the process where it finds no room."""
     needed = max(4 * NUM_COPIES * sum(a * b for a, b in pairwise(network.widths)) for network in structure)
     present = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
@@ -263,7 +263,7 @@ def check_structure(structure: Structure, start: MultiGrade = MultiGrade()) -> N
     outputs = [network.widths[-1] for network in structure]
     if len(set(outputs)) > 1:
         raise ValueError(f"the grades of structure must have equally many outputs; got {outputs}")
-    _check_memory(structure)
+    check_memory(structure)
     for number, (before, network) in enumerate(pairwise(structure), 2):
         inputs, features = network.widths[0], getattr(before, "num_features", network.widths[0])
         if inputs != features:

@@ -23,7 +23,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--only", default="", help="targets whose name contains this")
+    parser.add_argument("--only", default="", help="targets whose name contains one of these, with commas between")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as place:
         _prepare(Path(place) / "cache")
@@ -44,7 +44,7 @@ def _soak(given, place: Path) -> int:
     from . import targets
 
     rng = random.Random(given.seed)
-    chosen = [target for target in targets.known() if given.only in target.name]
+    chosen = [target for target in targets.known() if any(part in target.name for part in given.only.split(","))]
     alone = {target.name: _left_alone(target, place) for target in chosen}
     books = {target.name: _Book() for target in chosen}
     started, told = time.monotonic(), 0
@@ -113,13 +113,13 @@ def _killed_run(target, folder: Path, whole, seconds: float, num_kills: int, rng
         code = _wait(child, rng.uniform(0, 1.1 * seconds))
         if code is not None:
             break
-        if target.victim == "grandchild":
-            below = targets.descendants(child)
+        if target.below:
+            below = targets.descendants(child, target.below)
             if below:
                 os.kill(rng.choice(below), signal.SIGKILL)
                 kills += 1
             _wait(child, None)
-            break
+            continue
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
         kills += 1

@@ -37,13 +37,13 @@ Y = np.abs(np.sin(4 * X))
 class Target:
     """``run(folder)`` makes ``results(folder)``; ``share`` of all kills are of this kind.
 
-    ``victim`` names the process to kill: the child itself, or one of its own children.
+    The child process itself is killed, or one of the processes below it whose name begins with one of ``below``.
     """
 
     name: str
     run: Callable[[Path], None]
     share: float
-    victim: str = "child"
+    below: tuple[str, ...] = ()
 
 
 def results(folder: Path) -> dict[str, bytes]:
@@ -136,7 +136,7 @@ def workers(folder: Path) -> None:
 
 
 def ray_node(folder: Path) -> None:
-    """The same on Ray, of which a worker is killed."""
+    """The same on a cluster of Ray that is started here, of which a worker or the whole node is killed."""
     run_jobs(small.jobs(4, epochs=120), Store(folder / "store"), Experiment(small.run), executor="ray", workers=2)
 
 
@@ -200,13 +200,13 @@ def _command(*arguments) -> None:
 def known() -> list[Target]:
     """Ray's only where it is installed."""
     made = [
-        Target("a writer of files", writer, 0.3),
-        Target("a store being filled", filled_store, 0.3),
-        Target("fit", fit, 0.13),
-        Target("multigrade fit and predict", table_command, 0.06),
-        Target("multigrade denoise", image_command, 0.06),
-        Target("the lab's driver", driver, 0.07),
-        Target("a worker of the lab", workers, 0.01, victim="grandchild"),
+        Target("a writer of files", writer, 0.15),
+        Target("a store being filled", filled_store, 0.15),
+        Target("fit", fit, 0.3),
+        Target("multigrade fit and predict", table_command, 0.1),
+        Target("multigrade denoise", image_command, 0.1),
+        Target("the lab's driver", driver, 0.1),
+        Target("a worker of the lab", workers, 0.02, below=("python",)),
         Target("a full disk", full_disk, 0.03),
         Target("a jumping clock", jumping_clock, 0.04),
     ]
@@ -214,12 +214,12 @@ def known() -> list[Target]:
         import ray  # noqa: F401  # pyright: ignore[reportMissingImports]
     except ImportError:
         return made
-    return [*made, Target("a worker of Ray", ray_node, 0.02, victim="grandchild")]
+    return [*made, Target("a worker or node of Ray", ray_node, 0.01, below=("ray::", "raylet"))]
 
 
-def descendants(pid: int) -> list[int]:
-    """Processes below this one, from /proc."""
-    parents = {}
+def descendants(pid: int, names: tuple[str, ...]) -> list[int]:
+    """Processes below this one whose name begins with one of these, from /proc."""
+    parents, chosen = {}, set()
     for entry in os.listdir("/proc"):
         if entry.isdigit():
             try:
@@ -227,8 +227,10 @@ def descendants(pid: int) -> list[int]:
             except OSError:
                 continue
             parents[int(entry)] = int(text.rpartition(")")[2].split()[1])
+            if text.partition("(")[2].startswith(names):
+                chosen.add(int(entry))
     found, front = [], [pid]
     while front:
         front = [child for child, parent in parents.items() if parent in front]
         found += front
-    return found
+    return [child for child in found if child in chosen]
