@@ -9,7 +9,9 @@ import math
 import os
 import secrets
 from collections.abc import Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from contextvars import ContextVar
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +21,9 @@ from safetensors.numpy import save
 from .version import __version__
 
 FORMAT = "2"  # in "1", which is still read, the checksum was that of the arrays alone
+
+
+_written: ContextVar[ExitStack | None] = ContextVar("_written", default=None)
 
 
 @contextmanager
@@ -31,7 +36,31 @@ def atomic_path(path: str | os.PathLike):
         yield temporary
         with open(temporary, "rb") as written:
             os.fsync(written.fileno())
-        os.replace(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    if (together := _written.get()) is not None:
+        together.push(partial(_named, temporary, path))
+    else:
+        _named(temporary, path)
+
+
+@contextmanager
+def all_or_none():
+    """The files written in this block take their names when it ends; where it fails, none of them is there."""
+    with ExitStack() as written:
+        token = _written.set(written)
+        try:
+            yield
+        finally:
+            _written.reset(token)
+
+
+def _named(temporary: Path, path: Path, kind=None, *error) -> None:
+    """Give a whole file its name, unless the block that wrote it and others has failed."""
+    try:
+        if kind is None:
+            os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
 

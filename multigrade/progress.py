@@ -88,7 +88,7 @@ class ProgressObserver:
         sentence = "did not help on the rows held out, and was left out"
         if self.view is not None:
             self.records[grade] = dataclasses.replace(self.records[grade], sentence=LEFT_OUT)
-            self.view.update(1, 1, f"{grade} grades of {self.num_grades}")
+            self.view.update(1, 1, f"{grade} of {self.num_grades} grades")
             self.view.stop()
         else:
             self.console.print(f"{self.title}: grade {grade + 1} {sentence}", highlight=False, soft_wrap=True)

@@ -1,5 +1,6 @@
 """What is seen while a run goes: the live view on a terminal, TensorBoard files, completion, the facts of a machine."""
 
+import io
 import json
 import os
 import pty
@@ -11,11 +12,14 @@ from importlib import metadata
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 from multigrade import Outcome, Plan, Regression, fit_grades, structures
 from multigrade.progress import LEVELS, ProgressObserver, grade_lines, sparkline
 from multigrade.tensorboard import TensorBoardObserver
 from multigrade.training import RunRecord
+
+from . import small_fits
 
 RUN = [sys.executable, "-m", "multigrade.cli"]
 STRUCTURE = structures.graded(1, [(8,), (8,)], 1)
@@ -81,6 +85,22 @@ def test_an_observer_without_period_sees_how_the_grade_ended(capsys):
             watcher.last[grade] == record
         )  # the last row and the outcome included, losses in the units of the targets
     assert "grade 2/2, step 30/30" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_a_grade_that_is_left_out_is_told(is_terminal):
+    progress = ProgressObserver(3)
+    progress.console = Console(file=io.StringIO(), force_terminal=is_terminal, width=80)
+    rates = (0.05, 1e-9, 0.05)  # the second grade stays at its initial weights
+    data = small_fits.X, small_fits.Y
+    result = small_fits.fit(learning_rate=rates, while_better=True, validation=data, observers=[progress])
+    shown = [line for line in progress.console.file.getvalue().splitlines() if "grade" in line]
+    assert len(result.model.grades) == 1
+    if is_terminal:
+        assert "1 of 3 grades" in shown[-3]
+        assert ["left out" in line for line in shown[-2:]] == [False, True]
+    else:
+        assert shown[-1] == "fit: grade 2 did not help on the rows held out, and was left out"
 
 
 def test_a_run_that_diverges_says_what_to_do(capsys):
@@ -169,7 +189,9 @@ def test_the_live_view_draws_a_curve_per_grade(table):
     assert sorted(path.name for path in (table / "runs").iterdir()) == ["grade1", "grade2"]
 
 
-def test_an_interrupt_is_answered(table):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_is_answered(table, number):
+    """Ctrl-C, and what a batch system sends before it kills."""
     arguments = "fit data.csv --steps 100000000 --grades 1 --width 8 --optimiser gd --tensorboard runs".split()
     # Shells start background jobs with SIGINT ignored, and children would inherit that from the tests.
     listen = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
@@ -180,7 +202,7 @@ def test_an_interrupt_is_answered(table):
         deadline = time.monotonic() + 120
         while not (table / "runs").exists() and time.monotonic() < deadline:  # training has begun
             time.sleep(0.05)
-        process.send_signal(signal.SIGINT)
+        process.send_signal(number)
         try:
             _, error = process.communicate(timeout=60)
         finally:

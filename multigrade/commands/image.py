@@ -154,6 +154,7 @@ def _command(record: type[ImageCommand]) -> Callable[..., None]:
 def _run(given: ImageCommand) -> None:
     """Check everything, then load, degrade, restore, write and print."""
     from .. import pictures
+    from ..files import all_or_none, atomic_path, finite
 
     if given.recipe in OLD_RECIPES:
         new = OLD_RECIPES[given.recipe]
@@ -167,14 +168,13 @@ def _run(given: ImageCommand) -> None:
     from . import _restoration  # JAX from here on
 
     result = _restoration.run(given, picture)
-    pictures.save(output, result.picture)
-    if given.figure is not None:
-        result.draw(given.figure)
-    if given.json_file is not None:
-        from ..files import atomic_path, finite
-
-        with atomic_path(given.json_file) as temporary:
-            temporary.write_text(json.dumps(finite(result.metrics), indent=1, allow_nan=False) + "\n")
+    with all_or_none():
+        pictures.save(output, result.picture)
+        if given.figure is not None:
+            result.draw(given.figure)
+        if given.json_file is not None:
+            with atomic_path(given.json_file) as temporary:
+                temporary.write_text(json.dumps(finite(result.metrics), indent=1, allow_nan=False) + "\n")
     given.checkpoint.unlink(missing_ok=True)
     if not given.quiet:
         result.print(output)

@@ -15,6 +15,7 @@ def report(
     side: Annotated[int, typer.Option("--pixels", help="Largest side of a picture; the middle of larger ones.")] = 256,
 ) -> None:
     """One self-contained page from saved results; nothing is run: multigrade report runs -o report.html"""
+    from ..files import all_or_none
     from ..lab.store import Store
     from ..report import export, page
     from ..report.gather import Gatherer
@@ -24,8 +25,9 @@ def report(
         export.check_folder(figures)
     results = Store(store, create=False)
     gathered = Gatherer(side=side).read(results)
-    page.save(page.build(gathered, title=page.title(results)), output)
+    with all_or_none():
+        page.save(page.build(gathered, title=page.title(results)), output)
+        written = [] if figures is None else export.write_figures(gathered, figures)
     print(f"report written to {output}")
     if figures is not None:
-        written = export.write_figures(gathered, figures)
         print(f"{len(written)} figures written to {figures}")

@@ -24,7 +24,7 @@ def solve(
     """Solve a ready equation: multigrade solve helmholtz --wavenumber 50 --figure u.png"""
     import inspect
 
-    from ..files import check_output
+    from ..files import all_or_none, check_output
 
     for path, kinds in ((figure, (".png", ".pdf", ".svg")), (model, (".safetensors",))):
         if path is not None:
@@ -50,7 +50,8 @@ def solve(
         for what, size in solution.residuals.items():
             print(f"{what}: held-out residual {size:.1e}")
         print(f"relative error against the reference: {ready.error(solution):.1e}, after {solution.seconds:.1f} s")
-    if model is not None:
-        solution.save(model)
-    if figure is not None:
-        solution.figure(figure, title=ready.name)
+    with all_or_none():
+        if model is not None:
+            solution.save(model)
+        if figure is not None:
+            solution.figure(figure, title=ready.name)

@@ -41,7 +41,7 @@ def spectrum(
     Below -1 gradient descent oscillates; in (-1, 1) it descends steadily. For another optimiser the eigenvalues are
     those of its own step, its state included. See docs/spectrum.md.
     """
-    from ..files import atomic_path, check_output, is_same_file
+    from ..files import all_or_none, atomic_path, check_output, is_same_file
 
     record = record or output.with_suffix(".safetensors")
     check_output(output, (".png", ".svg", ".pdf"))
@@ -68,11 +68,12 @@ def spectrum(
     num_grades = 4 if method == "mgdl" else 1
     with watching(num_grades, "spectrum", quiet=quiet, tensorboard=tensorboard) as observers:
         records = run_spectrum(source, observers=observers, **arguments)
-    save_spectrum(record, records, {"source": Path(source).name, **arguments})
     rate = float(records[0].observations["spectrum"]["learning_rate"][0])
     figure = spectrum_figure({rf"{method.upper()}, {optimiser}, $\eta$ = {rate:.4g}": records})
-    with atomic_path(output) as temporary:
-        figure.savefig(temporary, dpi=130)
+    with all_or_none():
+        save_spectrum(record, records, {"source": Path(source).name, **arguments})
+        with atomic_path(output) as temporary:
+            figure.savefig(temporary, dpi=130)
     if not quiet:
         for summary in summarise_spectrum(records):
             print(summary.sentence)

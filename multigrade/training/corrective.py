@@ -23,7 +23,8 @@ def correct_outputs(model: MultiGrade, inputs, targets, *, sample_weight=None, r
     sample_weight : array (N,), optional
     ridge : float or "auto"
         As in ``solve_least_squares``; "auto" is by leave-one-out. With ridge 0 the training error never rises but for
-        rounding to the precision of the model.
+        rounding: features are known to the precision of the model, so that the ridge is at least that precision times
+        their squares. Less would give large coefficients that cancel but for rounding.
 
     Returns
     -------
@@ -38,6 +39,9 @@ def correct_outputs(model: MultiGrade, inputs, targets, *, sample_weight=None, r
         features = grade.network.hidden(grade.params, features)
         blocks.append(np.asarray(features, np.float64))
     y = np.asarray(targets, np.float64)
+    if not isinstance(ridge, str):
+        precision = np.finfo(model.grades[0].params[-1].weight.dtype).eps
+        ridge = max(ridge, float(precision * sum(np.sum(block**2) for block in blocks)))
     fit = solve_least_squares(np.hstack(blocks), y, weights=sample_weight, ridge=ridge, largest=100 * np.abs(y).max())
     grades, start = [], 0
     for index, (grade, block) in enumerate(zip(model.grades, blocks, strict=True)):

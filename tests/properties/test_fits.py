@@ -10,10 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from multigrade import LeastSquares, MultiGradeRegressor, Plan, Rows, fit_grades, structures
+from multigrade import LeastSquares, MultiGradeRegressor, Plan, Regression, Rows, fit_grades, structures
 from multigrade.curvature.products import HessianOperator, dense_hessian
+from multigrade.model import staged_values
 from multigrade.networks import Network
 from multigrade.training import Checkpointing
+from multigrade.training.corrective import correct_outputs
 from multigrade.training.observers import Observation
 
 from .cases import dear, seeds
@@ -84,6 +86,24 @@ def test_an_estimator_refuses_or_predicts_finitely(seed):
     assert np.isfinite(predictions).all()
     assert message
     assert "\n" not in message
+
+
+@dear
+@given(seeds, st.booleans())
+def test_a_further_grade_never_raises_the_loss_of_a_quadratic_problem_solved_exactly(seed, is_weighted):
+    """Output layers are solved, on the residual grade by grade and then together: each is a minimum that holds 0."""
+    rng = np.random.default_rng(seed)
+    x, y = rng.normal(size=(ROWS, 2)), rng.normal(size=(ROWS, 1))
+    weight = rng.integers(1, 4, ROWS).astype(float) if is_weighted else np.ones(ROWS)
+    structure = structures.graded(2, [(4,), (4,), (4,)], 1)
+    plan, exact = Plan(3, "gd", 1e-3, record_every=3, seed=int(seed % 1000)), Regression(solved_output=True)
+    model = fit_grades(structure, x, y, plan, regression=exact, sample_weight=weight).model
+    stages = [np.zeros_like(y), *staged_values(model, x)]
+    assert len(stages) == 4
+    losses = [weight @ (stage - y)[:, 0] ** 2 for stage in stages]
+    assert np.all(np.diff(losses) <= 1e-5 * losses[0])
+    together = correct_outputs(model, x, y, sample_weight=weight, ridge=0.0)
+    assert weight @ (np.asarray(together(x)) - y)[:, 0] ** 2 <= losses[-1] + 1e-4 * losses[0]
 
 
 @dear

@@ -37,7 +37,7 @@ Y = np.abs(np.sin(4 * X))
 class Target:
     """``run(folder)`` makes ``results(folder)``; ``share`` of all kills are of this kind.
 
-    The child process itself is killed, or one of the processes below it whose name begins with one of ``below``.
+    The child process itself is killed, or one of the processes below it whose command has one of ``below`` in it.
     """
 
     name: str
@@ -206,7 +206,7 @@ def known() -> list[Target]:
         Target("multigrade fit and predict", table_command, 0.1),
         Target("multigrade denoise", image_command, 0.1),
         Target("the lab's driver", driver, 0.1),
-        Target("a worker of the lab", workers, 0.02, below=("python",)),
+        Target("a worker of the lab", workers, 0.02, below=("popen_loky",)),
         Target("a full disk", full_disk, 0.03),
         Target("a jumping clock", jumping_clock, 0.04),
     ]
@@ -214,20 +214,21 @@ def known() -> list[Target]:
         import ray  # noqa: F401  # pyright: ignore[reportMissingImports]
     except ImportError:
         return made
-    return [*made, Target("a worker or node of Ray", ray_node, 0.01, below=("ray::", "raylet"))]
+    return [*made, Target("a worker or node of Ray", ray_node, 0.01, below=("ray::", "ray/raylet/raylet"))]
 
 
 def descendants(pid: int, names: tuple[str, ...]) -> list[int]:
-    """Processes below this one whose name begins with one of these, from /proc."""
+    """Processes below this one whose command has one of these in it, from /proc."""
     parents, chosen = {}, set()
     for entry in os.listdir("/proc"):
         if entry.isdigit():
             try:
                 text = Path("/proc", entry, "stat").read_text()
+                command = Path("/proc", entry, "cmdline").read_bytes().split(b"--")[0].decode(errors="replace")
             except OSError:
                 continue
             parents[int(entry)] = int(text.rpartition(")")[2].split()[1])
-            if text.partition("(")[2].startswith(names):
+            if any(name in command for name in names):
                 chosen.add(int(entry))
     found, front = [], [pid]
     while front:
