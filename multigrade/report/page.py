@@ -45,13 +45,6 @@ SECTIONS = {
     "spectra": "Eigenvalues along training",
     "theorems": "Theorems",
 }
-STATUSES = {
-    Status.HOLDS: "hold",
-    Status.FAILS: "do not hold",
-    Status.NOT_REACHED: "not reached with our settings",
-    Status.NOT_COMPARABLE: "not comparable",
-    Status.NOT_RUN: "not run",
-}
 SIGNS = {
     Status.HOLDS: ("✓", "holds"),
     Status.FAILS: ("✗", "fails"),
@@ -125,7 +118,7 @@ def build(gathered: Gathered, *, title: str, progress: Progress | None = None) -
         title=title, hashes=[_hash(library), _hash(script)], plotly=library, script=script, links=links,
         numbered={anchor: _numbered(anchor, drawn) for anchor in links},
         now=datetime.datetime.now(datetime.UTC).strftime("%d %B %Y, %H:%M UTC"), progress=progress,
-        warnings=_warnings(gathered), signs=SIGNS, statuses=STATUSES, facts=_facts(cells),
+        warnings=_warnings(gathered), signs=SIGNS, facts=_facts(cells),
         counts=Counter(verdict.status for verdict in found), sections=sections, absent=_absent(drawn),
         items=[_item(item, cells, found) for item in catalogue.items()] if papers or progress else [],
         ledger=[(verdict, [(key, labels[key]) for key in verdict.keys]) for verdict in found],

@@ -75,9 +75,26 @@ def _hurry(found: Sequence[Verdict]) -> str:
     for question, starts, ends in QUESTIONS:
         asked = [v for v in found if v.claim.id.startswith(starts) and v.claim.id.endswith(ends)]
         counts = Counter(verdict.status for verdict in asked)
-        told = ", ".join(f"{counts[status]} {status}" for status in COUNTED if counts[status])
-        lines.append(f"- {question}: {told}.")
+        told = ", ".join(
+            f"{counts[status]} {status if counts[status] == 1 else status.plural}"
+            for status in COUNTED
+            if counts[status]
+        )
+        lines.append(f"- **{_answer(counts)}** {question}: {told}.")
     return "\n".join(lines) + "\n"
+
+
+def _answer(counts: Mapping[Status, int]) -> str:
+    holds, fails = counts[Status.HOLDS], counts[Status.FAILS]
+    return (
+        "Mixed."
+        if holds and fails
+        else "Holds."
+        if holds
+        else "Does not hold."
+        if fails
+        else "Nobody has shown it yet."
+    )
 
 
 def _counts(found: Sequence[Verdict]) -> str:

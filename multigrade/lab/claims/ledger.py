@@ -35,6 +35,11 @@ class Status(enum.StrEnum):
     NOT_COMPARABLE = "not comparable"
     NOT_RUN = "not run"
 
+    @property
+    def plural(self) -> str:
+        """The verdict on several claims: "3 hold"."""
+        return {Status.HOLDS: "hold", Status.FAILS: "do not hold"}.get(self, str(self))
+
 
 class Need(NamedTuple):
     """Results of one kind whose settings have these values, named for the rule. Several may match: rates, seeds.
