@@ -11,16 +11,17 @@ a few steps can do. ``growth`` gives the second, for changes of the parameters, 
 import dataclasses
 
 import numpy as np
-from scipy.sparse.linalg import ArpackNoConvergence, eigsh
+from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 from threadpoolctl import threadpool_limits
 
-from .arnoldi import ENDS, Leading, Linear, dense_leading, find_leading, in_order
+from .arnoldi import ENDS, Leading, dense_leading, find_leading, in_order
 from .lanczos import find_ends
 from .maps import IterationMap, optimiser_map
 from .products import Loss
 from .spectrum import DENSE_SIZE
 
 ROUNDING = 1e-6  # how far outside the unit circle counts as outside
+MAX_PRODUCTS = 3000  # of Arnoldi with J
 DEFECTIVE = 1e5  # an eigenvalue with such a condition number is known to half of the digits or so
 
 
@@ -31,7 +32,7 @@ class MapSpectrum:
     values : complex, by falling modulus (or by rising real part, if asked for); NaN where not converged
     residuals : ||J x - value x|| for unit vectors x, after balancing
     conditions : an error e in J moves the eigenvalue by about condition * e; huge for a defective one
-    converged : whether all residuals are within the tolerance
+    converged : whether residual * condition is within the tolerance for all of them
     sentence : what was found and what was not, in words
     size, num_held : entries of z, and how many of them are held as they have no derivative
     """
@@ -44,7 +45,6 @@ class MapSpectrum:
     num_products: int
     size: int
     num_held: int
-    basis: np.ndarray = dataclasses.field(repr=False)  # rows; warm-starts the next call along a trajectory
 
     @property
     def radius(self) -> float:
@@ -77,8 +77,7 @@ def map_spectrum(
     learning_rate: float | None = None,
     end: str = "outermost",
     tolerance: float = 1e-6,
-    start: np.ndarray | None = None,
-    max_restarts: int = 100,
+    max_products: int = MAX_PRODUCTS,
 ) -> MapSpectrum:
     """The ``num`` leading eigenvalues of the Jacobian of one step of ``optimiser`` at (params, state).
 
@@ -89,9 +88,8 @@ def map_spectrum(
     state : the optimiser's state at this point; that of its start if None
     learning_rate : multiplies the updates; that of the name, or 1 for an optax transformation, if None
     end : "outermost" (largest modulus) or "leftmost" (smallest real part)
-    tolerance : for residuals, relative to the largest modulus
-    start : ``basis`` of an earlier call
-    max_restarts : bounds the work of Arnoldi
+    tolerance : for errors, estimated as residual * condition, relative to the largest modulus
+    max_products : with J; what has not converged by then is NaN
 
     Examples
     --------
@@ -104,14 +102,17 @@ def map_spectrum(
         operator = optimiser_map(loss, params, optimiser, state, learning_rate=learning_rate)
     except FloatingPointError as error:
         none = np.full(num, np.nan)
-        return MapSpectrum(none + 0j, none, none, False, str(error), 0, 0, 0, np.zeros((0, 0)))
-    return spectrum_of_map(operator, num, end=end, tolerance=tolerance, start=start, max_restarts=max_restarts)
+        return MapSpectrum(none + 0j, none, none, False, str(error), 0, 0, 0)
+    return spectrum_of_map(operator, num, end=end, tolerance=tolerance, max_products=max_products)
 
 
 def spectrum_of_map(
-    operator: IterationMap, num: int = 10, *, end="outermost", tolerance=1e-6, start=None, max_restarts=100
+    operator: IterationMap, num: int = 10, *, end="outermost", tolerance=1e-6, max_products=MAX_PRODUCTS
 ) -> MapSpectrum:
-    """The same for a map that is there already: any step, and the point it is taken from."""
+    """The same for a map that is there already: any step, and the point it is taken from.
+
+    The map keeps its Krylov space, so that asking for its other end takes few products more.
+    """
     if not 1 <= num <= operator.size:
         raise ValueError(f"num must be between 1 and the size of the map ({operator.size}); got {num!r}")
     if end not in ENDS:
@@ -119,27 +120,28 @@ def spectrum_of_map(
     if not 0 < tolerance < 1:
         raise ValueError(f"tolerance must be between 0 and 1; got {tolerance!r}")
     before = operator.num_products
-    options = {"end": end, "tolerance": tolerance, "start": start, "max_restarts": max_restarts}
+    options = {"end": end, "tolerance": tolerance, "max_products": max_products}
     if operator.size <= max(DENSE_SIZE, 4 * num):
-        found = dense_leading(operator.dense(), ENDS[end][1])
+        found = dense_leading(operator.dense(), ENDS[end])
     elif operator.is_symmetric:
         found = _symmetric(operator, num, **options)
     else:
-        found = find_leading(operator.balanced, num, **options)
+        found = find_leading(operator.krylov, num, **options)
     return _judged(operator, found, num, tolerance, operator.num_products - before)
 
 
-def _symmetric(operator: IterationMap, num: int, *, end, tolerance, start, max_restarts) -> Leading:
+def _symmetric(operator: IterationMap, num: int, *, end, tolerance, max_products) -> Leading:
     """Both ends by Lanczos, as for I - eta H, and of these the outermost."""
-    options = {"num_lanczos": None, "maxiter": max_restarts, "tol": tolerance / 2, "max_copies": 4 * num}
-    ends = find_ends(operator, num, only_high=False, start=start, **options)
+    maxiter = max(max_products // 30, 1)  # a restart of ARPACK takes about so many products
+    options = {"num_lanczos": None, "maxiter": maxiter, "tol": tolerance / 2, "max_copies": 4 * num}
+    ends = find_ends(operator, num, only_high=False, start=None, **options)
     if ends is None:
-        return Leading(np.zeros(0, complex), np.zeros(0), np.zeros(0), np.zeros((operator.size, 0)))
+        return Leading(np.zeros(0, complex), np.zeros(0), np.zeros(0))
     values = np.concatenate([ends.low.values, ends.high.values])
     vectors = np.concatenate([ends.low.vectors, ends.high.vectors])
-    order = in_order(values + 0j, ENDS[end][1])[:num]
+    order = in_order(values + 0j, ENDS[end])[:num]
     residuals = [np.linalg.norm(operator(v) - x * v) for x, v in zip(values[order], vectors[order], strict=True)]
-    return Leading(values[order] + 0j, np.array(residuals), np.ones(len(order)), vectors.T)
+    return Leading(values[order] + 0j, np.array(residuals), np.ones(len(order)))
 
 
 def _judged(operator: IterationMap, found: Leading, num: int, tolerance: float, num_products: int) -> MapSpectrum:
@@ -150,10 +152,7 @@ def _judged(operator: IterationMap, found: Leading, num: int, tolerance: float, 
 
     values, residuals = padded(found.values, complex(np.nan, np.nan)), padded(found.residuals, np.nan)
     conditions = padded(found.conditions, np.nan)
-    scale = np.max(np.abs(found.values), initial=0)
-    is_good = residuals <= tolerance * scale
-    if scale == 0:
-        is_good = residuals == 0
+    is_good = padded(found.is_converged(tolerance), False).astype(bool)
     missing, held = int(np.count_nonzero(~is_good)), operator.num_held
     unsure = int(np.count_nonzero(is_good & (conditions > DEFECTIVE)))
     parts = [
@@ -161,7 +160,7 @@ def _judged(operator: IterationMap, found: Leading, num: int, tolerance: float, 
     ]
     if missing:
         parts.append(
-            f"{missing} did not, to {tolerance:g} of the largest, and are NaN: raise max_restarts or tolerance"
+            f"{missing} did not, to {tolerance:g} of the largest, and are NaN: raise max_products or tolerance"
         )
     if unsure:
         parts.append(f"{unsure} are defective or nearly so, and known to half of the digits or so")
@@ -169,7 +168,7 @@ def _judged(operator: IterationMap, found: Leading, num: int, tolerance: float, 
         parts.append(f"{held} entries are held, as the step has no derivative there (neurons that sleep)")
     return MapSpectrum(
         np.where(is_good, values, complex(np.nan, np.nan)), residuals, conditions, missing == 0, "; ".join(parts),
-        num_products, operator.size, held, found.basis.T,
+        num_products, operator.size, held,
     )  # fmt: skip
 
 
@@ -206,10 +205,10 @@ def growth(operator: IterationMap, num_steps: int = 1, num: int = 1, *, toleranc
     if size <= DENSE_SIZE or 4 * num > size:
         matrix = np.stack([through(operator, column) for column in np.eye(size)], axis=1)
         return np.linalg.svd(matrix, compute_uv=False)[:num]
-    v0 = np.random.default_rng(1).standard_normal(size)
+    v0, linear = np.random.default_rng(1).standard_normal(size), LinearOperator((size, size), squared, dtype=np.float64)
     try:
         values = eigsh(
-            Linear(squared, size), num, which="LA", v0=v0, tol=tolerance, maxiter=200, ncv=max(20, 5 * num // 2)
+            linear, num, which="LA", v0=v0, tol=tolerance, maxiter=200, ncv=max(20, 5 * num // 2)
         )[0]
     except ArpackNoConvergence as failure:
         values = np.concatenate([failure.eigenvalues, np.full(num - len(failure.eigenvalues), np.nan)])

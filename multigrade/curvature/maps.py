@@ -23,7 +23,7 @@ from jax.flatten_util import ravel_pytree
 from jax.tree_util import Partial
 
 from ..training.optimisers import default_rate, make_optimiser
-from .arnoldi import Balanced
+from .arnoldi import Balanced, Krylov
 from .products import CPU_FRIENDLY, Loss, as_pytree, widen
 
 LINE_SEARCHES = (optax.ScaleByZoomLinesearchState, optax.ScaleByBacktrackingLinesearchState)
@@ -110,9 +110,9 @@ class IterationMap:
         return np.stack([self(column) for column in np.eye(self.size)], axis=1)
 
     @functools.cached_property
-    def balanced(self) -> Balanced:
-        """D J D^-1, whose eigenvalues are those of J and whose entries have comparable units."""
-        return Balanced(self)
+    def krylov(self) -> Krylov:
+        """A Krylov space of D J D^-1, whose eigenvalues are those of J and whose entries have comparable units."""
+        return Krylov(Balanced(self))
 
     @property
     def num_held(self) -> int:

@@ -27,7 +27,7 @@ from .preconditioned import NoPreconditioner, PreconditionedCurvature, precondit
 from .products import num_parameters
 from .spectrum import ExtremeEigenvalues, IterationSpectrum, iteration_spectrum, largest_eigenvalue
 
-MAX_RESTARTS = 20  # of Arnoldi at one look: ten eigenvalues in a crowd at 1 are not worth more of a run's time
+MAX_PRODUCTS = 600  # at one look: ten eigenvalues in a crowd at 1 are not worth more of a run's time
 
 
 @dataclasses.dataclass(frozen=True)
@@ -133,11 +133,11 @@ class SpectrumObserver:
         of_step = snapshot.loss, snapshot.params, snapshot.optimiser, snapshot.optimiser_state
         step = optimiser_map(*of_step, learning_rate=rate)
         num = min(self.num, step.size)
-        options = {"tolerance": self.tolerance, "max_restarts": MAX_RESTARTS}
-        outermost = spectrum_of_map(step, num, start=_start(carry, "outermost"), **options)
-        leftmost = spectrum_of_map(step, 1, end="leftmost", start=_start(carry, "leftmost"), **options)
+        options = {"tolerance": self.tolerance, "max_products": MAX_PRODUCTS}
+        outermost = spectrum_of_map(step, num, **options)
+        leftmost = spectrum_of_map(step, 1, end="leftmost", **options)
         try:
-            options = {"learning_rate": rate, "tolerance": self.tolerance, "start": _start(carry, "curvature")}
+            options = {"learning_rate": rate, "tolerance": self.tolerance, "start": _start(carry)}
             curvature = preconditioned_curvature(*of_step, **options)
         except NoPreconditioner:
             curvature = None
@@ -152,10 +152,7 @@ class SpectrumObserver:
             "learning_rate": np.float64(rate),
             "converged": np.int32(outermost.converged and leftmost.converged),
         }
-        found = {"outermost": outermost.basis, "leftmost": leftmost.basis}
-        if curvature is not None:
-            found["curvature"] = curvature.vectors
-        return spectrum, values, {name: np.sum(rows, axis=0) for name, rows in found.items() if len(rows)}
+        return spectrum, values, {} if curvature is None else _carry(curvature)
 
 
 @dataclasses.dataclass(frozen=True)
