@@ -167,9 +167,9 @@ PICTURE_RATES = {"SGDL": 0.1, "MGDL": 0.2, "MSDL": 0.05}  # those of Cameraman; 
 
 
 def _steadiness(config) -> Iterator[Cell]:
-    for optimiser, methods in (("gd", VARIANTS), ("adam", METHODS)):
+    for optimiser in ("gd", "adam"):
         for setting in (1, 2):
-            for method in methods:
+            for method in VARIANTS:
                 yield {
                     "kind": "steadiness", "task": optimiser, "setting": setting, "method": method,
                     "optimiser": optimiser, "learning_rate": STEADINESS_RATES[optimiser, setting],

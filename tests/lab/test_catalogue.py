@@ -235,8 +235,8 @@ def test_eigenvalue_runs_see_the_papers_pixels():
 def test_items_beyond_the_paper_run_only_when_they_are_named():
     assert {item.place for item in catalogue.BEYOND} == {"beyond the paper"}
     assert not {item.name for item in catalogue.BEYOND} & set(NAMES)
-    # Six variants by gradient descent and two by Adam on two settings; three methods on two settings and a picture.
-    assert len(catalogue.expand(["steadiness"], recipe="paper", images=None)) == 16
+    # Six variants by gradient descent and by Adam on two settings; three methods on two settings and a picture.
+    assert len(catalogue.expand(["steadiness"], recipe="paper", images=None)) == 24
     assert len(catalogue.expand(["spectral-bias"], recipe="paper", images=None)) == 9
 
 
