@@ -8,7 +8,15 @@ import pytest
 from jax.flatten_util import ravel_pytree
 from jax.tree_util import Partial
 
-from multigrade.curvature import auxiliary_map, growth, iteration_spectrum, map_spectrum, optimiser_map
+from multigrade.curvature import (
+    arnoldi,
+    auxiliary_map,
+    growth,
+    iteration_spectrum,
+    map_spectrum,
+    optimiser_map,
+    spectrum_of_map,
+)
 from multigrade.curvature.arnoldi import find_leading
 from multigrade.networks import Network
 from multigrade.training.optimisers import make_optimiser
@@ -100,6 +108,24 @@ def test_a_defective_pair_is_said_to_be_one():
     found = map_spectrum(quadratic(values), np.zeros(200), HEAVY, num=2, end="leftmost")
     np.testing.assert_allclose(found.values, [-(BETA**0.5)] * 2, atol=1e-5)
     assert "2 are defective" in found.sentence
+
+
+def test_a_krylov_space_that_is_full_is_restarted(monkeypatch):
+    monkeypatch.setattr(arnoldi, "MAX_ROOM", 45)
+    values = spread(500)
+    step = optimiser_map(quadratic(values), np.zeros(500), HEAVY)
+    found = spectrum_of_map(step, 10, tolerance=1e-9)
+    assert found.num_products > 80
+    np.testing.assert_allclose(found.values, roots(1 + BETA - RATE * values, BETA)[:10], atol=1e-8)
+    left = spectrum_of_map(step, 10, end="leftmost", tolerance=1e-9)  # these are the same, and the space is kept
+    assert left.num_products < found.num_products
+    np.testing.assert_allclose(left.values, found.values, atol=1e-8)
+
+
+def test_a_small_residual_is_no_proof_where_an_eigenvalue_is_ill_conditioned():
+    one, residual = np.ones(1, complex), np.array([1e-7])
+    assert arnoldi.Leading(one, residual, np.array([1.0])).is_converged(1e-6).all()
+    assert not arnoldi.Leading(one, residual, np.array([1e3])).is_converged(1e-6).any()
 
 
 def test_what_does_not_converge_is_no_number():

@@ -6,7 +6,16 @@ import numpy as np
 import optax
 import pytest
 
-from multigrade.curvature import NoPreconditioner, map_spectrum, optimiser_map, preconditioned_curvature, preconditioner
+from multigrade.curvature import (
+    NoPreconditioner,
+    SpikeWarning,
+    map_spectrum,
+    optimiser_map,
+    preconditioned_curvature,
+    preconditioner,
+)
+from multigrade.training import RunRecord
+from multigrade.training.observers import Snapshot
 
 from .test_maps import quadratic, trained
 
@@ -77,3 +86,20 @@ def test_muon_has_no_threshold():
     loss, transformation, params, state = trained("muon", num_steps=1)
     with pytest.raises(NoPreconditioner, match="unlike others"):
         preconditioner(loss, params, transformation, state)
+
+
+@pytest.mark.parametrize("name", ["heavy ball", "adam"])
+def test_a_spike_warning_is_told_when_the_threshold_is_passed(name):
+    """The same point at rising rates: the ratio is that of the exact eigenvalue, and crossing 1 is told once."""
+    told, optimiser = [], LIMITS[name][0]
+    loss, state = quadratic(np.linspace(1, 8, 30)), at_rest(optimiser, 30)
+    watch, carry, params = SpikeWarning(tell=told.append), None, np.ones(30)
+    exact = preconditioned_curvature(loss, params, optimiser, state, learning_rate=1.0)
+    for wanted in (0.5, 0.9, 1.1, 1.2):
+        rate = wanted * exact.threshold / float(exact.values[0])
+        seen = watch.observe(Snapshot(0, 7, 9, params, loss, rate, RunRecord({}, {}), optimiser, state), carry)
+        carry = seen.carry
+        np.testing.assert_allclose(seen.values["ratio"], wanted, rtol=1e-3)
+        assert seen.values["warned"] == (wanted == 1.1)
+    assert len(told) == 1
+    assert told[0].startswith("step 7: the loss may spike")

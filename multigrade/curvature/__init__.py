@@ -39,6 +39,7 @@ from .spectrum import (
 )
 from .stability import LinearisedDescent, RateCheck, check_learning_rate, linearised_descent, stable_learning_rate
 from .tracking import load_spectrum, summarise_spectrum
+from .warning import SpikeWarning
 
 __all__ = [
     "DenoisingError",
@@ -60,6 +61,7 @@ __all__ = [
     "SafeRate",
     "SpectralDensity",
     "SpectrumObserver",
+    "SpikeWarning",
     "SquaredError",
     "StepSpectrum",
     "auxiliary_map",

@@ -91,7 +91,7 @@ class Balanced:
 
 
 class Krylov:
-    """A V = V H + v h', V the first ``num`` rows of ``basis``, v the next one, h' row ``num`` of ``upper``, H those above.
+    """A V = V H + v h': V the first ``num`` rows of ``basis``, v the next; H those of ``upper``, h' the next.
 
     It grows vector by vector and serves both ends of a spectrum.
     """
@@ -117,8 +117,9 @@ class Krylov:
             v -= (self.basis[:num] @ v) @ self.basis[:num]
         return v / np.linalg.norm(v)
 
-    def grow(self, num: int) -> None:
-        """Arnoldi's steps until there are ``num`` vectors."""
+    def grow(self, num: int) -> int:
+        """Arnoldi's steps until there are ``num`` vectors; returns how many these were."""
+        start = self.num
         for step in range(self.num, num):
             image, known = self.operator(self.basis[step]), self.basis[: step + 1]
             for _ in range(2):  # twice is enough
@@ -129,7 +130,8 @@ class Krylov:
             is_over = length <= 10 * EPSILON * np.linalg.norm(self.upper[: step + 1, step])  # V is invariant
             self.upper[step + 1, step] = 0 if is_over else length
             self.basis[step + 1] = self._new(step + 1) if is_over else image / length
-        self.num = max(self.num, num)
+        self.num = max(start, num)
+        return self.num - start
 
     def restart(self, rank, num: int) -> None:
         """Keep the Schur vectors of the first ``num`` Ritz values by rank."""
@@ -138,7 +140,7 @@ class Krylov:
         self.upper[:kept, :kept], self.upper[kept, :kept], self.num = upper, last, kept
 
     def fresh(self, rank, num: int) -> "Krylov":
-        """The invariant subspace of the first ``num`` Ritz values, to be grown from a vector that is orthogonal to it."""
+        """The invariant subspace of the first ``num`` Ritz values, to be grown from a vector orthogonal to it."""
         _, basis, upper, last = self._schur(rank, num)
         return Krylov(self.operator, basis, upper, last)
 
@@ -162,10 +164,9 @@ class Krylov:
 
 @threadpool_limits.wrap(limits=1, user_api="blas")
 def find_leading(krylov: Krylov, num: int, *, end="outermost", tolerance: float, max_products: int) -> Leading:
-    """The ``num`` outermost (by modulus) or leftmost (by real part) eigenvalues; the last ones may not have converged."""
+    """The ``num`` outermost (by modulus) or leftmost (by real part) eigenvalues, converged or not."""
     rank, wanted = ENDS[end], min(num, krylov.operator.size)
-    num_products = krylov.num
-    krylov.grow(min(max(FIRST_ROOM, 2 * wanted), krylov.room))
+    num_products = krylov.grow(min(max(FIRST_ROOM, 2 * wanted), krylov.room))
     while True:
         found = krylov.ritz(rank)
         if found.is_converged(tolerance)[:wanted].all():
@@ -174,9 +175,8 @@ def find_leading(krylov: Krylov, num: int, *, end="outermost", tolerance: float,
             return found.part(np.arange(wanted))
         if krylov.num == krylov.room:
             krylov.restart(rank, (krylov.room + wanted) // 2)
-        before = krylov.num
-        krylov.grow(min(int(GROWTH * krylov.num) + 1, krylov.room, before + max_products - num_products))
-        num_products += krylov.num - before
+        left = max_products - num_products
+        num_products += krylov.grow(min(int(GROWTH * krylov.num) + 1, krylov.room, krylov.num + left))
 
 
 def _with_copies(krylov: Krylov, found: Leading, rank, tolerance: float) -> Leading:

@@ -205,11 +205,10 @@ def growth(operator: IterationMap, num_steps: int = 1, num: int = 1, *, toleranc
     if size <= DENSE_SIZE or 4 * num > size:
         matrix = np.stack([through(operator, column) for column in np.eye(size)], axis=1)
         return np.linalg.svd(matrix, compute_uv=False)[:num]
-    v0, linear = np.random.default_rng(1).standard_normal(size), LinearOperator((size, size), squared, dtype=np.float64)
+    v0 = np.random.default_rng(1).standard_normal(size)
+    linear = LinearOperator(shape=(size, size), matvec=squared, dtype=np.float64)  # pyright: ignore[reportCallIssue]
     try:
-        values = eigsh(
-            linear, num, which="LA", v0=v0, tol=tolerance, maxiter=200, ncv=max(20, 5 * num // 2)
-        )[0]
+        values = eigsh(linear, num, which="LA", v0=v0, tol=tolerance, maxiter=200, ncv=max(20, 5 * num // 2))[0]
     except ArpackNoConvergence as failure:
         values = np.concatenate([failure.eigenvalues, np.full(num - len(failure.eigenvalues), np.nan)])
     return np.sqrt(np.maximum(np.sort(values)[::-1], 0))

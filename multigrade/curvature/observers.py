@@ -111,7 +111,7 @@ class SpectrumObserver:
     def observe(self, snapshot: Snapshot, carry: Mapping[str, np.ndarray] | None) -> Observation:
         rate = descent_rate(snapshot)
         look = self._of_descent if rate is not None else self._of_map
-        spectrum, values, carried = look(snapshot, _rate(snapshot) if rate is None else rate, carry or {})
+        spectrum, values, carried = look(snapshot, current_rate(snapshot) if rate is None else rate, carry or {})
         reasons = [rule(spectrum) for rule in self.rules] if snapshot.step else []
         stop = next((reason for reason in reasons if reason), None)
         return Observation(values, carry=carried, stop=stop)
@@ -192,19 +192,19 @@ class SafeRate:
             known = found.preconditioner
             sharpness, limit = float(found.values[0]), (1 - known.momentum) * known.limit(0.0)
         # Four digits: LAPACK's rounding varies with its threads, and must not reach the run.
-        rate = float(f"{self.fraction * limit / sharpness:.4g}") if sharpness > 0 else _rate(snapshot)
+        rate = float(f"{self.fraction * limit / sharpness:.4g}") if sharpness > 0 else current_rate(snapshot)
         values = {"learning_rate": np.float64(rate), "sharpness": np.float64(sharpness)}
         return Observation(values, carry=_carry(found), learning_rate=rate)
 
 
-def _rate(snapshot: Snapshot) -> float:
+def current_rate(snapshot: Snapshot) -> float:
     """What the loop multiplies updates by: 1 for a transformation that has a rate of its own."""
     return 1.0 if np.isnan(snapshot.learning_rate) else snapshot.learning_rate
 
 
 def descent_rate(snapshot: Snapshot, learning_rate: float | None = None) -> float | None:
     """eta, if the run's step is plain descent theta - eta g, whatever it is written as; None if it is anything else."""
-    rate = _rate(snapshot) if learning_rate is None else learning_rate
+    rate = current_rate(snapshot) if learning_rate is None else learning_rate
     if snapshot.optimiser is make_optimiser("gd"):
         return rate
     if any(np.issubdtype(leaf.dtype, np.floating) for leaf in jax.tree.leaves(snapshot.optimiser_state)):

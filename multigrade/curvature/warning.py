@@ -1,0 +1,93 @@
+"""A warning before the loss spikes: the sharpest direction is about to leave what the optimiser can bear.
+
+Curvature grows while the loss falls, until lambda_max(P^-1 H) meets the optimiser's threshold (``preconditioned``).
+From there on the step multiplies whatever lies along that direction by more than 1. Some steps later the loss shows it.
+
+    watch = SpikeWarning(every=10)
+    fit_grades(structure, x, y, Plan(10_000, "momentum", learning_rate=0.01, observers=[watch]))
+
+A look takes ``NUM_PRODUCTS`` Hessian-vector products: the eigenvector of the last look is the start of the next one.
+``python -m benchmarks.spike_warning`` says how many steps before a spike it warns, and how often in vain.
+"""
+
+import dataclasses
+from collections.abc import Callable, Mapping
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.flatten_util import ravel_pytree
+
+from ..training.observers import Observation, Snapshot
+from .observers import current_rate
+from .preconditioned import preconditioner
+from .products import CPU_FRIENDLY, as_pytree, num_parameters, widen
+
+NUM_PRODUCTS = 4
+FIRST_PRODUCTS = 20  # at the first look, from a random vector
+
+
+@dataclasses.dataclass(frozen=True)
+class SpikeWarning:
+    """Tells when lambda_max(P^-1 H) rises through ``level`` times the threshold of the run's optimiser.
+
+    Recorded: ``ratio`` = lambda_max(P^-1 H) / threshold, from below and right within a few looks; ``warned``, 1 at the
+    looks at which it rose through ``level``. ``tell`` is given a sentence each time. An optimiser without a threshold
+    (Muon) is refused.
+    """
+
+    every: int = 10
+    level: float = 1.0
+    tell: Callable[[str], None] = print
+    name: str = "spike warning"
+
+    def __post_init__(self):
+        if self.every < 1:
+            raise ValueError(f"every must be at least 1; got {self.every!r}")
+        if not self.level > 0:
+            raise ValueError(f"level must be positive; got {self.level!r}")
+
+    def observe(self, snapshot: Snapshot, carry: Mapping[str, np.ndarray] | None) -> Observation:
+        rate = current_rate(snapshot)
+        known = preconditioner(snapshot.loss, snapshot.params, snapshot.optimiser, snapshot.optimiser_state)
+        start, before = (carry["vector"], float(carry["ratio"])) if carry else (None, np.inf)
+        sharpness, vector = _sharpest(snapshot.loss, snapshot.params, np.sqrt(known.inverse), start)
+        ratio = sharpness * rate / known.limit(rate)
+        is_warning = before < self.level <= ratio
+        if is_warning:
+            self.tell(
+                f"step {snapshot.step}: the loss may spike, as the largest eigenvalue of P^-1 H is {ratio:.3f} times "
+                "what the optimiser can bear"
+            )
+        values = {"ratio": np.float64(ratio), "warned": np.int32(is_warning)}
+        return Observation(values, carry={"vector": vector, "ratio": np.float64(ratio)})
+
+
+def _sharpest(loss, params, root: np.ndarray, start: np.ndarray | None) -> tuple[float, np.ndarray]:
+    """The largest eigenvalue of R H R, R diagonal with ``root``, and its vector, as far as a few products see it."""
+    num = FIRST_PRODUCTS if start is None else NUM_PRODUCTS
+    v = np.random.default_rng(0).standard_normal(num_parameters(params)) if start is None else start
+    with jax.enable_x64(True):
+        value, vector = _lanczos(num, widen(as_pytree(loss)), widen(params), jnp.asarray(root), jnp.asarray(v))
+        return float(value), np.asarray(vector)
+
+
+@jax.jit(static_argnums=0, compiler_options=CPU_FRIENDLY)
+def _lanczos(num: int, loss, params, root, v):
+    flat, unravel = ravel_pytree(params)
+    _, product = jax.linearize(lambda w: ravel_pytree(jax.grad(loss)(unravel(w)))[0], flat)
+
+    def step(index, carry):
+        basis, inner = carry
+        image = root * product(root * basis[index])
+        part = basis[:num] @ image
+        image -= part @ basis[:num]
+        image -= (basis[:num] @ image) @ basis[:num]
+        length = jnp.linalg.norm(image)
+        following = jnp.where(length > 0, image / length, 0)
+        return basis.at[index + 1].set(following), inner.at[:, index].set(part)
+
+    basis = jnp.zeros((num + 1, v.size)).at[0].set(v / jnp.linalg.norm(v))
+    basis, inner = jax.lax.fori_loop(0, num, step, (basis, jnp.zeros((num, num))))
+    values, vectors = jnp.linalg.eigh(inner, UPLO="U", symmetrize_input=False)
+    return values[-1], vectors[:, -1] @ basis[:num]
