@@ -50,6 +50,17 @@ def random_rows(size: int, num_rows: int, weights=None) -> RandomRows:
 
     Rows are drawn with probability w_n / sum w, in steps of 2^-32. Weighting rows that were drawn uniformly would not
     do: divided by the batch's own weights the loss is biased, and divided by their mean it has a large variance.
+
+    Parameters
+    ----------
+    size : rows of a batch
+    num_rows : rows in all
+    weights : (num_rows,); equal ones if not given
+
+    Returns
+    -------
+    RandomRows
+        A sampler, for ``GradeProblem(sampler=)``.
     """
     weights = None if weights is None else np.asarray(weights, np.float64)
     if weights is None or np.all(weights == weights[0]):

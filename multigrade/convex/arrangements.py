@@ -27,6 +27,18 @@ def row_space(inputs: np.ndarray) -> np.ndarray:
 def count_patterns(num_rows: int, rank: int) -> int:
     """2 sum_{k < r} C(N - 1, k): the number of cells in general position, otherwise an upper bound.
 
+    Parameters
+    ----------
+    num_rows : N, the number of hyperplanes
+    rank : r, of the matrix of their normals
+
+    Returns
+    -------
+    int
+        The number of cells.
+
+    Examples
+    --------
     >>> count_patterns(100, 3)
     9902
     """
@@ -34,7 +46,17 @@ def count_patterns(num_rows: int, rank: int) -> int:
 
 
 def bound_patterns(inputs: np.ndarray) -> int:
-    """``count_patterns`` of the distinct, non-zero hyperplanes of X: at least as many as there are patterns."""
+    """``count_patterns`` of the distinct, non-zero hyperplanes of X: at least as many as there are patterns.
+
+    Parameters
+    ----------
+    inputs : X, (rows, features)
+
+    Returns
+    -------
+    int
+        A bound on the number of patterns, before any is listed.
+    """
     directions = _directions(inputs)
     return count_patterns(int(distinct_lines(directions).max()) + 1, directions.shape[1])
 
@@ -46,6 +68,16 @@ def enumerate_patterns(inputs: np.ndarray, *, max_patterns: int = 20_000) -> np.
     all rows are far from 0 and close to each other, shift them first, as ``convex_program`` does.
     Work and memory grow with the number of patterns, N^(r - 1); a problem whose ``bound_patterns`` exceeds
     ``max_patterns`` is refused.
+
+    Parameters
+    ----------
+    inputs : X, (rows, features)
+    max_patterns : where there may be more, ValueError
+
+    Returns
+    -------
+    array
+        Boolean, (patterns, rows): where x_n'w > 0 in a cell.
     """
     bound = bound_patterns(inputs)
     if bound > max_patterns:
@@ -80,6 +112,17 @@ def sample_patterns(inputs: np.ndarray, num_patterns: int, *, seed: int = 0) -> 
     Half of the draws make w isotropic in the row space, half make Xw isotropic in the column space; the second
     half finds cells that the first rarely meets when features differ in scale. Ten draws are made per pattern
     wanted; where few cells exist, fewer patterns come back.
+
+    Parameters
+    ----------
+    inputs : X, (rows, features)
+    num_patterns : how many at most
+    seed : of the random w
+
+    Returns
+    -------
+    array
+        Boolean, (patterns, rows).
     """
     if num_patterns < 1:
         raise ValueError(f"num_patterns must be at least 1; got {num_patterns!r}")

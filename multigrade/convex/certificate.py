@@ -108,6 +108,20 @@ def certify(
 
     The dual point is that of the residuals, or ``duals`` (N, outputs), if a solver has them in more digits. A point
     may be out of its cones by rounding, where program and network differ: the larger of the two objectives counts.
+
+    Parameters
+    ----------
+    program : the convex program of a grade, see ``convex_program``
+    weights : a point of the program, (outputs, 2, patterns, features)
+    iterations : what the solver took, for the certificate
+    outcome : how the solver ended
+    tolerance : the largest relative gap that counts as converged
+    duals : a dual point, (points, outputs)
+
+    Returns
+    -------
+    ConvexSolution
+        The point with its certificate.
     """
     value = max(objective(program, weights), _own_objective(program, weights))
     bound, full_bound = dual_bounds(program, weights, duals)
@@ -123,6 +137,17 @@ def dual_norms(
     """||Pi_{K_i}(+-X'D_i lambda)||, (2, P) for one output's lambda (N,): exact, and rounded upwards if at all.
 
     ``active`` keeps the active constraints from call to call, which saves time when lambda changes little.
+
+    Parameters
+    ----------
+    program : the convex program of a grade, see ``convex_program``
+    dual : lambda of one output, (points,)
+    active : active constraints of the last call by pattern, which the call brings up to date
+
+    Returns
+    -------
+    array
+        (2, patterns): for +lambda and for -lambda.
     """
     active = {} if active is None else active
     size = min(CHUNK, max(64, 1 << (program.num_patterns - 1).bit_length()))  # few shapes to compile
@@ -144,6 +169,16 @@ def full_dual_norm(program: ConvexProgram, dual: np.ndarray) -> float:
     As (t)_+ = (t + |t|) / 2, lambda'(Xw)_+ <= 1/2 ||X'lambda|| + 1/2 sum_n lambda_n |x_n'w|. In the sum, for any
     c > 0, |t| <= t^2 / 2c + c / 2 where lambda_n > 0, and |t| >= t^2 / ||x_n|| where lambda_n < 0, which leaves the
     largest eigenvalue of a d x d matrix; the best c is searched for, and every c gives a bound.
+
+    Parameters
+    ----------
+    program : the convex program of a grade, see ``convex_program``
+    dual : lambda of one output, (points,)
+
+    Returns
+    -------
+    float
+        A bound that holds whatever patterns the program has.
     """
     return max(_one_sided_norm(program.inputs, dual), _one_sided_norm(program.inputs, -dual))
 
@@ -162,7 +197,19 @@ def _one_sided_norm(inputs: np.ndarray, dual: np.ndarray) -> float:
 
 
 def dual_bounds(program: ConvexProgram, weights: np.ndarray, duals: np.ndarray | None = None) -> tuple[float, float]:
-    """Lower bounds on p* from a point's residuals, or from ``duals``: over the program's patterns, and over all."""
+    """Lower bounds on p* from a point's residuals, or from ``duals``: over the program's patterns, and over all.
+
+    Parameters
+    ----------
+    program : the convex program of a grade, see ``convex_program``
+    weights : a point of the program, (outputs, 2, patterns, features)
+    duals : a dual point, (points, outputs), in place of the residuals
+
+    Returns
+    -------
+    tuple of float
+        The bound over the program's own patterns, and the bound over all patterns.
+    """
     residuals = program.targets - predict(program, weights) if duals is None else duals
     bound = full_bound = 0.0
     for residual, target in zip(residuals.T, program.targets.T, strict=True):
@@ -188,7 +235,17 @@ def scaled_dual_value(residual: np.ndarray, target: np.ndarray, norm: float, reg
 
 
 def largest_regularisation(program: ConvexProgram) -> float:
-    """n(E), the beta from which on the optimal network is 0."""
+    """n(E), the beta from which on the optimal network is 0.
+
+    Parameters
+    ----------
+    program : the convex program of a grade, see ``convex_program``
+
+    Returns
+    -------
+    float
+        Over the program's patterns.
+    """
     return max(float(dual_norms(program, target).max()) for target in program.targets.T)
 
 

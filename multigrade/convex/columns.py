@@ -44,6 +44,27 @@ def solve_by_columns(
     Generation starts with ``num_samples`` random patterns and adds at most ``num_added`` in each of ``max_rounds``
     rounds, until no pattern is found that violates the dual by more than the fraction ``tolerance``, which is also
     the relative gap asked of the ``solver``; further options are the solver's.
+
+    Parameters
+    ----------
+    inputs : (points, features)
+    targets : (points,) or (points, outputs)
+    regularisation : beta
+    sample_weight : (points,), factors of the squared errors
+    has_bias : whether neurons have a bias
+    max_patterns : the largest number of patterns that are listed
+    num_samples : random patterns to start with where there are more
+    num_added : new patterns in a round, at most
+    max_rounds : rounds of generation, at most
+    seed : of the random patterns
+    tolerance : the relative duality gap, and the violation of the dual that is looked for
+    solver : ``solve_newton`` or ``solve_first_order``
+    **options : the solver's
+
+    Returns
+    -------
+    ConvexSolution
+        The point with its certificate, whose bound over all patterns counts.
     """
     if max_rounds < 0 or num_added < 1:
         raise ValueError(f"max_rounds must be at least 0 and num_added 1; got {max_rounds!r} and {num_added!r}")
@@ -82,6 +103,19 @@ def violating_patterns(
     A beam search at lambda = residual, for each output and sign, from the patterns in use and ``num_starts`` random
     ones: the best w of a cone is a projection, and the constraints that hold it back are walls to other cells, where
     it does at least as well.
+
+    Parameters
+    ----------
+    solution : whose residuals are the dual point
+    num_patterns : how many at most
+    tolerance : the violation, relative to beta, from which on a pattern counts
+    num_starts : random patterns from which the search starts
+    seed : of these
+
+    Returns
+    -------
+    array
+        Boolean, (patterns, points); empty if none was found.
     """
     program = solution.program
     features, directions, _ = reduced(program)

@@ -12,6 +12,16 @@ def solve_exact(program: ConvexProgram, *, tolerance: float = 1e-9) -> ConvexSol
 
     Clarabel measures its own gap. The certificate's, which decides the outcome, may be some times larger.
     Forms N x 2Pr and 2PN x 2Pr matrices: for programs up to some hundred patterns. Needs ``multigrade[convex]``.
+
+    Parameters
+    ----------
+    program : the convex program of a grade, see ``convex_program``
+    tolerance : the relative duality gap at which to stop
+
+    Returns
+    -------
+    ConvexSolution
+        The point with its certificate.
     """
     features, _, basis = reduced(program)
     weights, iterations = np.zeros(program.point_shape), 0

@@ -80,20 +80,25 @@ def fit_convex_grades(
 ) -> ConvexFit:
     """Grades of two-layer ReLU networks, each the optimum of its convex program to a relative gap of ``tolerance``.
 
-    Args:
-        inputs: (points, features).
-        targets: (points,) or (points, outputs).
-        num_grades: L, at least 1.
-        regularisation: beta > 0, one for all grades or one for each; the loss is a sum over points, not a mean.
-        sample_weight: (points,), factors of the squared errors.
-        has_bias: whether neurons have a bias; it is regularised with the weights.
-        max_patterns: programs with at most this many patterns are solved over all of them; for others,
-        num_samples, max_rounds: random patterns to start with, and rounds of column generation, see
-            ``solve_by_columns``.
-        seed: of the random patterns.
-        tolerance: the relative duality gap at which a solve stops.
-        solver: "newton", or "first_order" for more than some thousand points.
-        on_grade: called with each grade's number, from 1, and the grade as soon as it is solved.
+    Parameters
+    ----------
+    inputs : (points, features)
+    targets : (points,) or (points, outputs)
+    num_grades : L, at least 1
+    regularisation : beta > 0, one for all grades or one for each; the loss is a sum over points, not a mean
+    sample_weight : (points,), factors of the squared errors
+    has_bias : whether neurons have a bias; it is regularised with the weights
+    max_patterns : programs with at most this many patterns are solved over all of them
+    num_samples, max_rounds : for larger ones, random patterns to start with and rounds of ``solve_by_columns``
+    seed : of the random patterns
+    tolerance : the relative duality gap at which a solve stops
+    solver : "newton", or "first_order" for more than some thousand points
+    on_grade : called with each grade's number, from 1, and the grade as soon as it is solved
+
+    Returns
+    -------
+    ConvexFit
+        The model, the sum of all grades, and each grade with its certificate.
     """
     strengths = _strengths(regularisation, num_grades)
     if solver not in SOLVERS:

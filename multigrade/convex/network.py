@@ -23,6 +23,15 @@ def to_network(solution: ConvexSolution) -> tuple[Network, tuple[Layer, Layer]]:
 
     Neurons of one output and sign on one ray (from cells that share a face) are merged, which changes neither the
     function nor the objective. The zero solution becomes one neuron with zero weights.
+
+    Parameters
+    ----------
+    solution : of a solver
+
+    Returns
+    -------
+    tuple
+        The ``Network`` and its parameters, hidden layer and output layer.
     """
     program, weights = solution.program, solution.weights
     norms = np.linalg.norm(weights, axis=-1)
@@ -42,6 +51,16 @@ def from_network(program: ConvexProgram, params: tuple[Layer, Layer]) -> np.ndar
 
     Neuron (w, a) adds |a_k| w to the group of its own pattern, output k and the sign of a_k. Needs those patterns in
     the program and an output bias of 0. Where Xw has zeros, any pattern whose closed cone holds w will do.
+
+    Parameters
+    ----------
+    program : the convex program of a grade, see ``convex_program``
+    params : hidden and output layer of a two-layer ReLU network
+
+    Returns
+    -------
+    array
+        The point's weights, (outputs, 2, patterns, features).
     """
     hidden, outer = (Layer(*(np.asarray(part, float) for part in layer)) for layer in params)
     if np.any(outer.bias != 0):
@@ -59,7 +78,21 @@ def from_network(program: ConvexProgram, params: tuple[Layer, Layer]) -> np.ndar
 def network_objective(
     params: tuple[Layer, Layer], inputs, targets, *, regularisation: float, sample_weight=None
 ) -> float:
-    """1/2 sum_n s_n ||N(x_n) - e_n||^2 + beta/2 sum_j (||w_j||^2 + b_j^2 + ||a_j||_1^2): the non-convex objective."""
+    """1/2 sum_n s_n ||N(x_n) - e_n||^2 + beta/2 sum_j (||w_j||^2 + b_j^2 + ||a_j||_1^2): the non-convex objective.
+
+    Parameters
+    ----------
+    params : hidden and output layer of a two-layer ReLU network
+    inputs : (points, features)
+    targets : (points,) or (points, outputs)
+    regularisation : beta
+    sample_weight : (points,), factors of the squared errors
+
+    Returns
+    -------
+    float
+        In double precision.
+    """
     hidden, outer = params
     error = evaluate(params, inputs) - np.reshape(targets, (len(inputs), -1))
     weight = np.ones(len(error)) if sample_weight is None else np.asarray(sample_weight, float)

@@ -79,6 +79,23 @@ def convex_program(
 
     Patterns are all of them where there are at most ``max_patterns`` (then ``is_full``), otherwise ``num_samples``
     random ones; or those given, boolean (P, N), one column for each point.
+
+    Parameters
+    ----------
+    inputs : (points, features)
+    targets : (points,) or (points, outputs)
+    regularisation : beta; the loss is a sum over points, not a mean
+    sample_weight : (points,), factors of the squared errors
+    has_bias : whether neurons have a bias, which is regularised with the weights
+    patterns : boolean (patterns, points), in place of all patterns or random ones
+    max_patterns : the largest number of patterns that are listed
+    num_samples : random patterns where there are more
+    seed : of the random patterns
+
+    Returns
+    -------
+    ConvexProgram
+        For ``solve_newton`` and the other solvers.
     """
     features, target, weight = check_data(inputs, targets, sample_weight)
     check_positive("regularisation", regularisation)
@@ -112,7 +129,18 @@ def outside_row_space(features: np.ndarray) -> np.ndarray:
 
 
 def predict(program: ConvexProgram, weights: np.ndarray) -> np.ndarray:
-    """sum_i D_i X (u_i - v_i) for every output, (N, outputs)."""
+    """sum_i D_i X (u_i - v_i) for every output, (N, outputs).
+
+    Parameters
+    ----------
+    program : the convex program of a grade, see ``convex_program``
+    weights : a point of the program, (outputs, 2, patterns, features)
+
+    Returns
+    -------
+    array
+        (points, outputs).
+    """
     difference = weights[:, 0] - weights[:, 1]
     columns = []
     for weight in difference:
@@ -122,13 +150,35 @@ def predict(program: ConvexProgram, weights: np.ndarray) -> np.ndarray:
 
 
 def objective(program: ConvexProgram, weights: np.ndarray) -> float:
-    """1/2 ||prediction - E||^2 + beta sum of norms."""
+    """1/2 ||prediction - E||^2 + beta sum of norms.
+
+    Parameters
+    ----------
+    program : the convex program of a grade, see ``convex_program``
+    weights : a point of the program, (outputs, 2, patterns, features)
+
+    Returns
+    -------
+    float
+        What the program minimises; cones are not looked at.
+    """
     error = predict(program, weights) - program.targets
     return float(0.5 * np.sum(error**2) + program.regularisation * np.linalg.norm(weights, axis=-1).sum())
 
 
 def cone_violation(program: ConvexProgram, weights: np.ndarray) -> float:
-    """The largest amount by which (2D_i - I)X u_i >= 0 fails, relative to the size of X u_i; 0 if feasible."""
+    """The largest amount by which (2D_i - I)X u_i >= 0 fails, relative to the size of X u_i; 0 if feasible.
+
+    Parameters
+    ----------
+    program : the convex program of a grade, see ``convex_program``
+    weights : a point of the program, (outputs, 2, patterns, features)
+
+    Returns
+    -------
+    float
+        Relative, at least 0.
+    """
     *_, index, _ = used = np.nonzero(np.any(weights != 0, axis=-1)[..., None])
     products = weights[used[:3]] @ program.inputs.T
     signed = np.where(program.patterns[index], products, -products)

@@ -37,7 +37,20 @@ def solve_newton(
     max_iterations: int = 5_000,
     start: np.ndarray | None = None,
 ) -> ConvexSolution:
-    """The optimum to a relative duality gap of ``tolerance``, by proximal Newton steps on working sets."""
+    """The optimum to a relative duality gap of ``tolerance``, by proximal Newton steps on working sets.
+
+    Parameters
+    ----------
+    program : the convex program of a grade, see ``convex_program``
+    tolerance : the relative duality gap at which to stop
+    max_iterations : of Newton's method, over all working sets
+    start : weights to start from; 0 if not given
+
+    Returns
+    -------
+    ConvexSolution
+        The point with its certificate.
+    """
     return _solve(program, proximal_newton, _remembering_norms, tolerance, max_iterations, start)
 
 
@@ -48,7 +61,20 @@ def solve_first_order(
     max_iterations: int = 100_000,
     start: np.ndarray | None = None,
 ) -> ConvexSolution:
-    """The optimum to a relative duality gap of ``tolerance``, by accelerated proximal gradient on working sets."""
+    """The optimum to a relative duality gap of ``tolerance``, by accelerated proximal gradient on working sets.
+
+    Parameters
+    ----------
+    program : the convex program of a grade, see ``convex_program``
+    tolerance : the relative duality gap at which to stop
+    max_iterations : of the proximal gradient, over all working sets
+    start : weights to start from; 0 if not given
+
+    Returns
+    -------
+    ConvexSolution
+        The point with its certificate.
+    """
     return _solve(program, accelerated_proximal_gradient, _remembering_norms, tolerance, max_iterations, start)
 
 
@@ -58,6 +84,17 @@ def solve_gated(program: ConvexProgram, *, tolerance: float = 1e-4, max_iteratio
     Each g_i is then split into u_i - v_i with both in the cone and ||u_i||^2 + ||v_i||^2 least. The fit is that of
     the relaxation, the norms are larger; the certificate tells how far from the optimum that leaves the point. Given
     patterns that no neuron has may have cones without interior, where there is no such split: ``Outcome.OUTSIDE``.
+
+    Parameters
+    ----------
+    program : the convex program of a grade, see ``convex_program``
+    tolerance : the relative duality gap of the relaxation at which to stop
+    max_iterations : of the proximal gradient
+
+    Returns
+    -------
+    ConvexSolution
+        The point with its certificate, whose gap is that of the program itself.
     """
     _check_limits(tolerance, max_iterations)
     inner = partial(accelerated_proximal_gradient, has_cones=False)
@@ -70,7 +107,20 @@ def solve_gated(program: ConvexProgram, *, tolerance: float = 1e-4, max_iteratio
 def solve_path(
     program: ConvexProgram, regularisations: Sequence[float], *, solver: Callable = solve_newton, **options
 ) -> list[ConvexSolution]:
-    """Solutions for several beta, in the order given (best from large to small), each started from the one before."""
+    """Solutions for several beta, in the order given (best from large to small), each started from the one before.
+
+    Parameters
+    ----------
+    program : the convex program of a grade, see ``convex_program``
+    regularisations : the values of beta
+    solver : ``solve_newton`` or ``solve_first_order``
+    **options : the solver's
+
+    Returns
+    -------
+    list of ConvexSolution
+        One for each beta.
+    """
     for value in regularisations:
         check_positive("regularisations", value)
     solutions: list[ConvexSolution] = []

@@ -42,7 +42,21 @@ class SpectralDensity:
 def spectral_density(
     loss: Loss, params, *, num_probes: int = 10, num_steps: int = 60, seed: int = 0
 ) -> SpectralDensity:
-    """The spectral measure of H from ``num_probes`` random vectors and ``num_steps`` products for each."""
+    """The spectral measure of H from ``num_probes`` random vectors and ``num_steps`` products for each.
+
+    Parameters
+    ----------
+    loss : from parameters to a number; any JAX function
+    params : the pytree of arrays at which H is taken
+    num_probes : random vectors
+    num_steps : products for each of them
+    seed : of the vectors
+
+    Returns
+    -------
+    SpectralDensity
+        Eigenvalues with their weights; its ``density`` smooths them.
+    """
     for name, value in (("num_probes", num_probes), ("num_steps", num_steps)):
         if value < 1:
             raise ValueError(f"{name} must be at least 1; got {value!r}")

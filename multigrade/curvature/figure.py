@@ -16,6 +16,16 @@ def spectrum_figure(runs: Mapping[str, Sequence[RunRecord]], *, name: str = "spe
     """Smallest eigenvalues solid, largest dashed, the band (-1, 1) shaded, the loss beneath, grades side by side.
 
     ``runs`` maps a title to the records of its grades; ``name`` is that of the ``SpectrumObserver``.
+
+    Parameters
+    ----------
+    runs : titles, and the records of the grades of each run
+    name : the observer's
+
+    Returns
+    -------
+    Figure
+        Of Matplotlib.
     """
     from matplotlib.figure import Figure
 

@@ -80,6 +80,17 @@ def frequency_metrics(points, targets, *, bands: int | Sequence[float] = 8) -> d
     """Metrics for ``fit_grades``: the relative error of the sum of all grades so far, one for each band.
 
     Bands in which the targets have less than a millionth of their energy are left out.
+
+    Parameters
+    ----------
+    points : (N, 1) or (N, 2)
+    targets : (N,) or (N, outputs)
+    bands : how many bands of equal width, or their edges in cycles per unit
+
+    Returns
+    -------
+    dict
+        Functions of the parameters by the name of their band, for ``Regression(metrics=)``.
     """
     points, targets = _rows("points", points), _rows("targets", targets, len(np.asarray(points)))
     basis, frequencies = _basis(points)
@@ -158,6 +169,15 @@ def frequency_figure(runs: Mapping[str, Sequence["RunRecord"]]) -> "Figure":
     """Relative error by frequency (up) and training step (right) as colour; one panel per run, grades side by side.
 
     ``runs`` maps a title to the records of its grades, trained with ``frequency_metrics``.
+
+    Parameters
+    ----------
+    runs : titles, and the records of the grades of each run
+
+    Returns
+    -------
+    Figure
+        Of Matplotlib.
     """
     from matplotlib.figure import Figure
 

@@ -130,7 +130,20 @@ def _scaled(loss, params, root, change):
 
 
 def preconditioner(loss: Loss, params, optimiser, state=None) -> Preconditioner:
-    """P and the numbers of an optimiser's step, read off its update; NoPreconditioner if it has none."""
+    """P and the numbers of an optimiser's step, read off its update; NoPreconditioner if it has none.
+
+    Parameters
+    ----------
+    loss : from parameters to a number; any JAX function
+    params : the pytree of arrays at which H is taken
+    optimiser : its name, or an optax transformation
+    state : the optimiser's; that of a first step if not given
+
+    Returns
+    -------
+    Preconditioner
+        The diagonal of P^-1, and the numbers that decide the threshold.
+    """
     transformation = make_optimiser(optimiser)
     with jax.enable_x64(True):
         params, loss = widen(jax.tree.map(jnp.asarray, params)), widen(as_pytree(loss))

@@ -141,6 +141,18 @@ def hessian_vector_product(loss: Loss, params) -> Callable[[Any], Any]:
 
     The loss is linearised once; every product then costs about two evaluations of its gradient.
 
+    Parameters
+    ----------
+    loss : from parameters to a number; any JAX function
+    params : the pytree of arrays at which H is taken
+
+    Returns
+    -------
+    callable
+        From v to H v.
+
+    Examples
+    --------
     >>> product = hessian_vector_product(lambda w: (w**4).sum() / 12, jnp.array([1.0, 2.0]))
     >>> product(jnp.array([1.0, 1.0])).tolist()
     [1.0, 4.0]
@@ -172,6 +184,17 @@ def dense_hessian(loss: Loss, params, *, num_columns: int = 8) -> np.ndarray:
     """H as a float64 matrix (M, M) by automatic differentiation; rows and columns in the order of ``ravel_pytree``.
 
     ``num_columns`` products are made at a time: 8 keep the activations of the paper's networks in the cache.
+
+    Parameters
+    ----------
+    loss : from parameters to a number; any JAX function
+    params : the pytree of arrays at which H is taken
+    num_columns : products that are made at a time
+
+    Returns
+    -------
+    array
+        (M, M), symmetric up to rounding.
     """
     if num_columns < 1:
         raise ValueError(f"num_columns must be at least 1; got {num_columns!r}")

@@ -117,6 +117,18 @@ def relu_hessian(network: Network | MultiScaleNetwork, params, x, loss: OutputLo
 
     ``loss`` is an array of targets (N, s) for least squares, or a quadratic form in the outputs such as
     ``DenoisingError``. At a kink (a pre-activation exactly 0) the mask is 0, as everywhere in this package.
+
+    Parameters
+    ----------
+    network : with ReLU
+    params : the network's
+    x : inputs, (points, features)
+    loss : targets (points, outputs), or a quadratic form in the outputs
+
+    Returns
+    -------
+    Derivatives
+        Gradient and Hessian, in the order of ``ravel_pytree``.
     """
     x, loss = _two_dimensional("x", x), loss.targets if isinstance(loss, SquaredError) else loss
     parts = _parts(network, params, x)

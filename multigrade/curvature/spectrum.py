@@ -87,6 +87,21 @@ def extreme_eigenvalues(
     The error of an eigenvalue is at most its residual, and about its square over the gap to the next: the default
     gives nine digits or so. ``start`` takes the ``vectors`` of an earlier call. ``num_lanczos`` vectors of length M are
     kept (five for every two eigenvalues by default); ``max_restarts`` bounds the work.
+
+    Parameters
+    ----------
+    loss : from parameters to a number; any JAX function
+    params : the pytree of arrays at which H is taken
+    num : how many at each end
+    tolerance : largest residual, relative to ||H||
+    start : vectors of an earlier call, near whose eigenvalues the search begins
+    num_lanczos : vectors that are kept
+    max_restarts : of Lanczos, after which what was not found is said so
+
+    Returns
+    -------
+    ExtremeEigenvalues
+        Both ends with residuals, and ``converged``.
     """
     _check(params, num, tolerance, max_restarts, num_lanczos)
     options = {"tolerance": tolerance, "num_lanczos": num_lanczos, "max_restarts": max_restarts}
@@ -98,6 +113,19 @@ def block_eigenvalues(loss: Loss, params, num: int = 10, *, depth: int = 1, **op
 
     By path in the parameters: for a network 1 gives its layers, 2 its weights and biases; for a list of grades 1 gives
     the grades. Blocks with fewer than ``num`` parameters give all they have.
+
+    Parameters
+    ----------
+    loss : from parameters to a number; any JAX function
+    params : the pytree of arrays at which H is taken
+    num : how many at each end
+    depth : of the subtrees
+    **options : those of ``extreme_eigenvalues``
+
+    Returns
+    -------
+    dict
+        ``ExtremeEigenvalues`` by path.
     """
     blocks = block_losses(loss, params, depth)
     return {
@@ -107,7 +135,21 @@ def block_eigenvalues(loss: Loss, params, num: int = 10, *, depth: int = 1, **op
 
 
 def iteration_spectrum(loss: Loss, params, learning_rate: float, num: int = 10, **options) -> IterationSpectrum:
-    """The extreme eigenvalues of I - eta H; ``options`` are those of ``extreme_eigenvalues``."""
+    """The extreme eigenvalues of I - eta H; ``options`` are those of ``extreme_eigenvalues``.
+
+    Parameters
+    ----------
+    loss : from parameters to a number; any JAX function
+    params : the pytree of arrays at which H is taken
+    learning_rate : eta
+    num : how many at each end
+    **options : those of ``extreme_eigenvalues``
+
+    Returns
+    -------
+    IterationSpectrum
+        Both ends, of I - eta H.
+    """
     return iteration_spectrum_of(extreme_eigenvalues(loss, params, num, **options), learning_rate)
 
 
@@ -122,7 +164,20 @@ def iteration_spectrum_of(hessian: ExtremeEigenvalues, learning_rate: float) -> 
 def largest_eigenvalue(
     loss: Loss, params, *, tolerance: float = 1e-5, start: np.ndarray | None = None
 ) -> ExtremeEigenvalues:
-    """lambda_max of H alone, as ``ExtremeEigenvalues`` of which only ``largest`` counts."""
+    """lambda_max of H alone, as ``ExtremeEigenvalues`` of which only ``largest`` counts.
+
+    Parameters
+    ----------
+    loss : from parameters to a number; any JAX function
+    params : the pytree of arrays at which H is taken
+    tolerance : largest residual, relative to ||H||
+    start : vectors of an earlier call
+
+    Returns
+    -------
+    ExtremeEigenvalues
+        With one eigenvalue in ``largest``.
+    """
     _check(params, 1, tolerance, 1)
     return _extreme(
         loss, params, 1, only_high=True, tolerance=tolerance, start=start, num_lanczos=None, max_restarts=200
@@ -130,7 +185,19 @@ def largest_eigenvalue(
 
 
 def sharpness(loss: Loss, params, *, tolerance: float = 1e-5) -> float:
-    """lambda_max, the largest eigenvalue of H; NaN and a ``NotConverged`` warning if it was not found."""
+    """lambda_max, the largest eigenvalue of H; NaN and a ``NotConverged`` warning if it was not found.
+
+    Parameters
+    ----------
+    loss : from parameters to a number; any JAX function
+    params : the pytree of arrays at which H is taken
+    tolerance : largest residual, relative to ||H||
+
+    Returns
+    -------
+    float
+        lambda_max.
+    """
     found = largest_eigenvalue(loss, params, tolerance=tolerance)
     if not found.converged:
         warnings.warn(found.sentence, NotConverged, stacklevel=2)

@@ -25,6 +25,17 @@ def stable_learning_rate(loss: Loss, params, *, tolerance: float = 1e-6) -> floa
     """2 / lambda_max: above it gradient descent oscillates along the sharpest direction at ``params``.
 
     Infinite where no direction curves upwards; NaN, with a ``NotConverged`` warning, if lambda_max was not found.
+
+    Parameters
+    ----------
+    loss : from parameters to a number; any JAX function
+    params : the pytree of arrays at which H is taken
+    tolerance : of lambda_max, relative to ||H||
+
+    Returns
+    -------
+    float
+        The rate.
     """
     largest = sharpness(loss, params, tolerance=tolerance)
     return float("inf") if largest <= 0 else 2 / largest
@@ -65,6 +76,18 @@ def check_learning_rate(loss: Loss, trajectory: Iterable, learning_rate: float, 
     """alpha = max ||H(W^k)|| and tau = max ||I - eta H(W^k)|| over the parameters in ``trajectory``.
 
     NaN, with a ``NotConverged`` warning, as soon as one of the eigenvalues was not found.
+
+    Parameters
+    ----------
+    loss : from parameters to a number; any JAX function
+    trajectory : parameters, one pytree for each moment
+    learning_rate : eta
+    tolerance : of the eigenvalues, relative to ||H||
+
+    Returns
+    -------
+    RateCheck
+        alpha, tau and whether the rate is in (0, 2 / alpha).
     """
     if not learning_rate > 0:
         raise ValueError(f"learning_rate must be positive; got {learning_rate!r}")
@@ -102,6 +125,18 @@ def linearised_descent(loss: Loss, params, learning_rate: float, num_steps: int)
 
     A^k = I - eta H(W^k) and u^k = grad F(W^k) - H(W^k) W^k, so each step is V^{k+1} = V^k - eta (grad F(W^{k-1}) +
     H(W^{k-1}) (V^k - W^{k-1})): the gradient as the last point but one would predict it. V^0 = W^0 and V^1 = W^1.
+
+    Parameters
+    ----------
+    loss : from parameters to a number; any JAX function
+    params : W^0, a pytree of arrays
+    learning_rate : eta
+    num_steps : how many
+
+    Returns
+    -------
+    LinearisedDescent
+        Both paths, and the distance between them.
     """
     if num_steps < 1:
         raise ValueError(f"num_steps must be at least 1; got {num_steps!r}")

@@ -68,7 +68,18 @@ class StepSummary(NamedTuple):
 def summarise_spectrum(
     records: Sequence[RunRecord], *, name: str = "spectrum"
 ) -> list[GradeSummary] | list[StepSummary]:
-    """One summary for each grade's record; ``name`` is that of the observer."""
+    """One summary for each grade's record; ``name`` is that of the observer.
+
+    Parameters
+    ----------
+    records : of the grades of a run that a ``SpectrumObserver`` has seen
+    name : the observer's
+
+    Returns
+    -------
+    list
+        ``GradeSummary`` for gradient descent, ``StepSummary`` for other optimisers.
+    """
     if any("real" in spectrum_of(record, name) for record in records):
         return [_summarise_step(index, record, name) for index, record in enumerate(records)]
     return [_summarise(index, record, name) for index, record in enumerate(records)]

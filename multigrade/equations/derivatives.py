@@ -13,7 +13,20 @@ Function = Callable[[Array], Array]
 
 
 def derivative(u: Function, x: Array, axis: int, order: int = 1) -> Array:
-    """d^order u / dx_axis^order at x."""
+    """d^order u / dx_axis^order at x.
+
+    Parameters
+    ----------
+    u : from a point (d,) to a number, or to (s,) numbers
+    x : the point, (d,)
+    axis : which coordinate
+    order : of the derivative
+
+    Returns
+    -------
+    array
+        Like ``u(x)``.
+    """
     direction = jnp.zeros_like(x).at[axis].set(1)
 
     def along(function: Function, count: int) -> Function:
@@ -25,10 +38,32 @@ def derivative(u: Function, x: Array, axis: int, order: int = 1) -> Array:
 
 
 def gradient(u: Function, x: Array) -> Array:
-    """(du/dx_1, ..., du/dx_d) along the last axis."""
+    """(du/dx_1, ..., du/dx_d) along the last axis.
+
+    Parameters
+    ----------
+    u : from a point (d,) to a number, or to (s,) numbers
+    x : the point, (d,)
+
+    Returns
+    -------
+    array
+        ``u(x)`` with one more axis, of length d.
+    """
     return jnp.stack([derivative(u, x, axis) for axis in range(x.shape[-1])], axis=-1)
 
 
 def laplacian(u: Function, x: Array) -> Array:
-    """sum_j d^2 u / dx_j^2."""
+    """sum_j d^2 u / dx_j^2.
+
+    Parameters
+    ----------
+    u : from a point (d,) to a number, or to (s,) numbers
+    x : the point, (d,)
+
+    Returns
+    -------
+    array
+        Like ``u(x)``.
+    """
     return sum((derivative(u, x, axis, 2) for axis in range(1, x.shape[-1])), start=derivative(u, x, 0, 2))

@@ -87,7 +87,17 @@ class Solution:
 
 
 def load_solution(path: str | os.PathLike) -> Solution:
-    """Read what ``Solution.save`` wrote. Its ``domain`` is None: only u is stored."""
+    """Read what ``Solution.save`` wrote. Its ``domain`` is None: only u is stored.
+
+    Parameters
+    ----------
+    path : the file
+
+    Returns
+    -------
+    Solution
+        u, without a domain.
+    """
     arrays, description, _ = read_arrays(path, "solution")
     model = model_from_arrays(arrays, description["model"])
     records = tuple(GradeRecord(**fields) for fields in description["records"])

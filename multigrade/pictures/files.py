@@ -82,7 +82,17 @@ class Picture:
 
 
 def load(source: str | os.PathLike) -> Picture:
-    """The picture in a file, or the free picture ``:name`` (see ``pictures.LICENCES``)."""
+    """The picture in a file, or the free picture ``:name`` (see ``pictures.LICENCES``).
+
+    Parameters
+    ----------
+    source : a path, or a name such as ``:camera``
+
+    Returns
+    -------
+    Picture
+        Its pixels on the unit scale, and what is needed to write it as it came.
+    """
     if isinstance(source, str) and source.startswith(":"):
         return Picture(_unit_scale(draw_picture(source[1:])), name=source)
     path = Path(source)
@@ -107,6 +117,16 @@ def save(path: str | os.PathLike, picture: Picture) -> None:
 
     Integer formats clip to [0, 1] and round; PNG takes 16 bits from floating point; JPEG always has 8 bits (quality
     95) and refuses an alpha channel. Nothing appears at ``path`` unless everything went well.
+
+    Parameters
+    ----------
+    path : where to; the extension is the format
+    picture : what to write
+
+    Returns
+    -------
+    None
+        The file is there, whole.
     """
     path = check_output(path, picture)
     form = FORMATS[path.suffix.lower()]
@@ -122,7 +142,18 @@ def save(path: str | os.PathLike, picture: Picture) -> None:
 
 def check_output(path: str | os.PathLike, picture: Picture) -> Path:
     """The path to write a picture to, or ValueError: unknown extension, missing folder, a format that cannot hold the
-    picture, or the very file that it was read from."""
+    picture, or the very file that it was read from.
+
+    Parameters
+    ----------
+    path : where a picture is to be written
+    picture : what is to be written
+
+    Returns
+    -------
+    Path
+        The same path.
+    """
     path = Path(path)
     if path.suffix.lower() not in FORMATS:
         raise ValueError(f"the output must end in {', '.join(FORMATS)}; got {path.name!r}")
@@ -135,7 +166,19 @@ def check_output(path: str | os.PathLike, picture: Picture) -> Path:
 
 
 def add_noise(image: np.ndarray, sigma: float, *, seed: int) -> np.ndarray:
-    """image + Gaussian noise of standard deviation ``sigma`` on the 0..255 scale; not clipped (Section 4)."""
+    """image + Gaussian noise of standard deviation ``sigma`` on the 0..255 scale; not clipped (Section 4).
+
+    Parameters
+    ----------
+    image : (h, w) or (h, w, channels) on the unit scale
+    sigma : standard deviation, on the 0..255 scale
+    seed : of the noise
+
+    Returns
+    -------
+    array
+        Like ``image``, in float64.
+    """
     if not 0 <= sigma < np.inf:
         raise ValueError(f"the noise's sigma must be at least 0 on the 0..255 scale; got {sigma!r}")
     image = np.asarray(image, np.float64)
@@ -143,7 +186,18 @@ def add_noise(image: np.ndarray, sigma: float, *, seed: int) -> np.ndarray:
 
 
 def add_blur(image: np.ndarray, sigma: float) -> np.ndarray:
-    """``GaussianBlur(sigma)`` of an image (h, w) or (h, w, 3), in float64."""
+    """``GaussianBlur(sigma)`` of an image (h, w) or (h, w, 3), in float64.
+
+    Parameters
+    ----------
+    image : (h, w) or (h, w, 3) on the unit scale
+    sigma : standard deviation of the blur, in pixels
+
+    Returns
+    -------
+    array
+        Like ``image``, in float64.
+    """
     if not 0 <= sigma < np.inf:
         raise ValueError(f"the blur's sigma must be at least 0 pixels; got {sigma!r}")
     return scipy.ndimage.gaussian_filter(

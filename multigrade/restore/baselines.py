@@ -40,6 +40,17 @@ def interpolate_grid(samples: np.ndarray, shape: tuple[int, ...], *, kind: str =
     """An image of size ``shape`` from its pixels ``[::2, ::2]``, bilinear or by cubic splines, constant at the edges.
 
     The paper's regression task without a network: ``interpolate_grid(image[::2, ::2], image.shape)``.
+
+    Parameters
+    ----------
+    samples : the known pixels, (h, w) or (h, w, channels)
+    shape : of the picture that is wanted
+    kind : "bilinear" or "cubic"
+
+    Returns
+    -------
+    array
+        Of size ``shape``.
     """
     expected = tuple(-(-size // 2) for size in shape[:2])
     if samples.shape[:2] != expected:
@@ -48,7 +59,19 @@ def interpolate_grid(samples: np.ndarray, shape: tuple[int, ...], *, kind: str =
 
 
 def upsample(image: np.ndarray, factor: int, *, kind: str = "bilinear") -> np.ndarray:
-    """``factor`` times as many pixels each way; pixel centres placed as ``BlockAverage`` places them."""
+    """``factor`` times as many pixels each way; pixel centres placed as ``BlockAverage`` places them.
+
+    Parameters
+    ----------
+    image : (h, w) or (h, w, channels)
+    factor : how many times as large
+    kind : "bilinear" or "cubic"
+
+    Returns
+    -------
+    array
+        (factor h, factor w) or (factor h, factor w, channels).
+    """
     if not isinstance(factor, int) or factor < 1:
         raise ValueError(f"factor must be an integer of at least 1; got {factor!r}")
     centres = [(np.arange(factor * size) + 0.5) / factor - 0.5 for size in np.shape(image)[:2]]
@@ -63,7 +86,18 @@ def _resample(image: np.ndarray, rows_columns: list[np.ndarray], kind: str) -> n
 
 
 def inpaint_biharmonic(image: np.ndarray, mask: np.ndarray) -> np.ndarray:
-    """The pixels where ``mask`` is false filled by the biharmonic equation (scikit-image)."""
+    """The pixels where ``mask`` is false filled by the biharmonic equation (scikit-image).
+
+    Parameters
+    ----------
+    image : (h, w) or (h, w, channels)
+    mask : (h, w), nonzero where a pixel is known
+
+    Returns
+    -------
+    array
+        The picture, filled in.
+    """
     if mask.shape != image.shape[:2]:
         raise ValueError(f"mask must have the size of the image, {image.shape[:2]}; got {mask.shape}")
     lost = ~np.asarray(mask, bool)
@@ -99,7 +133,17 @@ def tv_denoise(image: np.ndarray, strength: float | None = None, *, noise_sigma:
 
 
 def tv_denoise_strength(noise_sigma: float) -> float:
-    """The rule: strength = 0.7 noise, noise on the 0..255 scale divided by 255."""
+    """The rule: strength = 0.7 noise, noise on the 0..255 scale divided by 255.
+
+    Parameters
+    ----------
+    noise_sigma : on the 0..255 scale
+
+    Returns
+    -------
+    float
+        On the unit scale.
+    """
     return TV_DENOISE_RULE * noise_sigma / 255
 
 
@@ -111,6 +155,18 @@ def solve_rof(
     Accelerated projected gradient on the dual (Beck and Teboulle 2009).
     The dual variable p, |p| <= strength, gives x = image - B'p with the duality gap strength ||B x||_1 - <p, B x>,
     and 1/2 ||x - x*||^2 is at most that gap. In the precision of JAX's current mode.
+
+    Parameters
+    ----------
+    image : (..., h, w) on the unit scale
+    strength : of the differences, on the unit scale
+    tolerance : of the error bound
+    max_iterations : after which the bound reached is what is told
+
+    Returns
+    -------
+    RofSolution
+        The picture, its error bound and the iterations taken.
     """
     observed = jnp.asarray(image)
     x, bound, iterations = _rof_loop(observed, strength, tolerance, max_iterations)
@@ -161,7 +217,18 @@ def nonlocal_denoise(image: np.ndarray, *, noise_sigma: float | None = None) -> 
 
 
 def nonlocal_means(image: np.ndarray, *, noise_sigma: float | None = None) -> np.ndarray:
-    """Non-local means (Buades, Coll and Morel 2005) by scikit-image, its strength 0.8 noise; colours jointly."""
+    """Non-local means (Buades, Coll and Morel 2005) by scikit-image, its strength 0.8 noise; colours jointly.
+
+    Parameters
+    ----------
+    image : (h, w) or (h, w, 3)
+    noise_sigma : on the 0..255 scale; estimated if not given
+
+    Returns
+    -------
+    array
+        The picture without noise, on the unit scale.
+    """
     image = to_unit(image)
     sigma = (estimate_noise_sigma(image) if noise_sigma is None else noise_sigma) / 255
     settings = {"patch_size": 5, "patch_distance": 6, "h": 0.8 * sigma, "sigma": sigma, "fast_mode": True}
@@ -172,6 +239,16 @@ def bm3d_denoise(image: np.ndarray, *, noise_sigma: float | None = None) -> np.n
     """BM3D (Dabov and others 2007) by its authors' package, for non-commercial use; needs the extra ``bm3d``.
 
     (h, w), or (h, w, 3) by its form for colour.
+
+    Parameters
+    ----------
+    image : (h, w) or (h, w, 3)
+    noise_sigma : on the 0..255 scale; estimated if not given
+
+    Returns
+    -------
+    array
+        The picture without noise, on the unit scale.
     """
     try:
         from bm3d import bm3d, bm3d_rgb  # pyright: ignore[reportMissingImports]
@@ -190,7 +267,20 @@ def bm3d_denoise(image: np.ndarray, *, noise_sigma: float | None = None) -> np.n
 def wiener(
     image: np.ndarray, blur: GaussianBlur, strength: float | None = None, *, noise_sigma: float | None = None
 ) -> np.ndarray:
-    """argmin_x ||A x - image||^2 + strength ||x||^2, exact in one division: A is diagonal in the DCT-II basis."""
+    """argmin_x ||A x - image||^2 + strength ||x||^2, exact in one division: A is diagonal in the DCT-II basis.
+
+    Parameters
+    ----------
+    image : (h, w) or (h, w, channels)
+    blur : the operator A
+    strength : of the picture's own size; by ``wiener_strength`` if not given
+    noise_sigma : for that rule, on the 0..255 scale; estimated if not given
+
+    Returns
+    -------
+    array
+        The sharper picture.
+    """
     image = channels_first(to_unit(image))
     strength = _strength(strength, image, noise_sigma, wiener_strength)
     eigenvalues = blur.eigenvalues((image.shape[-2], image.shape[-1]))
@@ -200,7 +290,17 @@ def wiener(
 
 
 def wiener_strength(noise_sigma: float) -> float:
-    """The rule: strength = 0.5 noise, noise on the 0..255 scale divided by 255."""
+    """The rule: strength = 0.5 noise, noise on the 0..255 scale divided by 255.
+
+    Parameters
+    ----------
+    noise_sigma : on the 0..255 scale
+
+    Returns
+    -------
+    float
+        On the unit scale.
+    """
     return WIENER_RULE * noise_sigma / 255
 
 
@@ -218,6 +318,20 @@ def tv_deblur(
     ``penalty`` times the strength weighs ||u - B x||^2 / 2. The problem is so flat that the objective settles long
     before the image does, and the image gets worse on the way: on the paper's Butterfly, blur 3, 27.0 dB after 20
     iterations, 26.1 dB in the limit. The default 100 iterations are part of the method.
+
+    Parameters
+    ----------
+    image : (h, w) or (h, w, channels)
+    blur : the operator A
+    strength : of the differences, on the unit scale; by ``tv_deblur_strength`` if not given
+    noise_sigma : for that rule, on the 0..255 scale; estimated if not given
+    iterations : of ADMM
+    penalty : of ADMM, in strengths
+
+    Returns
+    -------
+    array
+        The sharper picture.
     """
     image = to_unit(image)
     strength = _strength(strength, channels_first(image), noise_sigma, tv_deblur_strength)
@@ -240,7 +354,17 @@ def tv_deblur(
 
 
 def tv_deblur_strength(noise_sigma: float) -> float:
-    """The rule: strength = 4 noise^2, noise on the 0..255 scale divided by 255."""
+    """The rule: strength = 4 noise^2, noise on the 0..255 scale divided by 255.
+
+    Parameters
+    ----------
+    noise_sigma : on the 0..255 scale
+
+    Returns
+    -------
+    float
+        On the unit scale.
+    """
     return TV_DEBLUR_RULE * (noise_sigma / 255) ** 2
 
 
@@ -263,6 +387,20 @@ def tuned(
 
     The factor begins at 2 and is halved (on the log scale) until below ``precision``.
 
+    Parameters
+    ----------
+    method : from a strength to a picture
+    reference : the truth
+    start : the first strength
+    precision : the factor at which the search ends
+
+    Returns
+    -------
+    Tuned
+        Strength, picture and PSNR: an upper limit for who cannot see the truth.
+
+    Examples
+    --------
     >>> tuned(lambda strength: tv_denoise(noisy, strength), clean, 0.03)  # doctest: +SKIP
     """
 

@@ -9,7 +9,18 @@ SMALLEST_FOR_SSIM = 7  # pixels a side: the window of the usual definition
 
 
 def psnr(image: np.ndarray, reference: np.ndarray) -> float:
-    """-10 log10 of the mean squared error, in dB; nothing is clipped first (eq. (PSNR) of the paper)."""
+    """-10 log10 of the mean squared error, in dB; nothing is clipped first (eq. (PSNR) of the paper).
+
+    Parameters
+    ----------
+    image : (h, w) or (h, w, channels)
+    reference : the truth, of the same shape
+
+    Returns
+    -------
+    float
+        Decibels; infinite for equal pictures.
+    """
     image, reference = _unit(image), _unit(reference)
     if image.shape != reference.shape:
         raise ValueError(f"image and reference must have one shape; got {image.shape} and {reference.shape}")
@@ -18,7 +29,18 @@ def psnr(image: np.ndarray, reference: np.ndarray) -> float:
 
 
 def ssim(image: np.ndarray, reference: np.ndarray) -> float:
-    """Mean structural similarity over pixels and channels, 1 for equal pictures; NaN for too small ones."""
+    """Mean structural similarity over pixels and channels, 1 for equal pictures; NaN for too small ones.
+
+    Parameters
+    ----------
+    image : (h, w) or (h, w, channels)
+    reference : the truth, of the same shape
+
+    Returns
+    -------
+    float
+        At most 1.
+    """
     image, reference = _unit(image), _unit(reference)
     if image.shape != reference.shape:
         raise ValueError(f"image and reference must have one shape; got {image.shape} and {reference.shape}")

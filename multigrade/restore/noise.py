@@ -21,10 +21,13 @@ def estimate_noise_sigma(image: np.ndarray, mask: np.ndarray | None = None) -> f
 
     Parameters
     ----------
-    image : array
-        (h, w) or (h, w, channels).
-    mask : array, optional
-        (h, w): only pixels where it is true count.
+    image : (h, w) or (h, w, channels)
+    mask : (h, w); only pixels where it is true count
+
+    Returns
+    -------
+    float
+        On the 0..255 scale.
     """
     return estimate_noise(channels_first(to_unit(image)), mask)
 

@@ -105,7 +105,18 @@ def _value(image: Array, differences: Array, u: Array, data: ImageData) -> Array
 
 
 def pixel_coordinates(height: int, width: int) -> np.ndarray:
-    """Coordinates of all pixels, row by row: (x, y) in [0, 1) with the end point left out."""
+    """Coordinates of all pixels, row by row: (x, y) in [0, 1) with the end point left out.
+
+    Parameters
+    ----------
+    height : rows of the picture
+    width : columns of the picture
+
+    Returns
+    -------
+    array
+        (height * width, 2).
+    """
     x, y = np.meshgrid(np.arange(width) / width, np.arange(height) / height)
     return np.stack([x.ravel(), y.ravel()], axis=1).astype(np.float32)
 

@@ -125,7 +125,17 @@ class Checkpoint:
 
 
 def fingerprint(*arrays) -> str:
-    """A hash of arrays, their types and shapes (None is allowed)."""
+    """A hash of arrays, their types and shapes (None is allowed).
+
+    Parameters
+    ----------
+    *arrays : any number of them
+
+    Returns
+    -------
+    str
+        Hexadecimal digits.
+    """
     digest = hashlib.sha256()
     for array in arrays:
         if array is not None:
