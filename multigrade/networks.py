@@ -11,6 +11,7 @@ of a compiled function, a dictionary key, or JSON; the parameters hold nothing t
 """
 
 import dataclasses
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
@@ -104,6 +105,18 @@ class AnyNetwork(Protocol):
     def __call__(self, params: Any, x: Array) -> Array: ...
 
 
+def _normal(key: Array, shape: tuple[int, ...]) -> Array:
+    """``jax.random.normal(key, shape)`` to the bit, from one compiled program for many shapes.
+
+    The i-th number depends on the key and i alone, so the first ones of a longer draw are the same. Lengths that are
+    powers of 4 need few programs; each takes a quarter of a second to compile.
+    """
+    num, length = math.prod(shape), 1024
+    while length < num:
+        length *= 4
+    return jax.random.normal(key, (length,))[:num].reshape(shape)
+
+
 @jax.tree_util.register_static
 @dataclasses.dataclass(frozen=True)
 class Network:
@@ -147,8 +160,8 @@ class Network:
         layers = []
         for d_in, d_out in zip(self._inputs, self.widths[1:], strict=True):
             key, weight_key, bias_key = jax.random.split(key, 3)
-            weight = std(d_in, d_out) * jax.random.normal(weight_key, (d_in, d_out))
-            layers.append(Layer(weight, self.bias_std * jax.random.normal(bias_key, (d_out,))))
+            weight = std(d_in, d_out) * _normal(weight_key, (d_in, d_out))
+            layers.append(Layer(weight, self.bias_std * _normal(bias_key, (d_out,))))
         return tuple(layers)
 
     def hidden(self, params: tuple[Layer, ...], x: Array) -> Array:

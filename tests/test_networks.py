@@ -158,3 +158,14 @@ def test_saved_model_predicts_the_same_bits(tmp_path):
 def test_a_wrong_description_names_what_it_must_be(make, message):
     with pytest.raises(ValueError, match=re.escape(message)):
         make()
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (7, 33), (32, 32), (40, 128)])
+@pytest.mark.parametrize("is_double", [False, True])
+def test_weights_are_jax_normal_draws_to_the_bit(shape, is_double):
+    with jax.enable_x64(is_double):
+        layer = Network((*shape,), weight_init="he", bias_std=1.0).init(jax.random.key(3))[0]
+        _, weight_key, bias_key = jax.random.split(jax.random.key(3), 3)
+        expected = (2 / shape[0]) ** 0.5 * jax.random.normal(weight_key, shape)
+        assert np.asarray(layer.weight).tobytes() == np.asarray(expected).tobytes()
+        assert np.asarray(layer.bias).tobytes() == np.asarray(jax.random.normal(bias_key, shape[1:])).tobytes()
