@@ -318,7 +318,7 @@ def test_column_generation_reaches_the_optimum_over_all_patterns(solved):
     x, y, solution = solved
     found = convex.solve_by_columns(
         x, y, regularisation=solution.program.regularisation, has_bias=False,
-        max_patterns=1, num_samples=10, num_added=40, tolerance=1e-5,
+        search=convex.PatternSearch(max_patterns=1, num_samples=40), tolerance=1e-5,
     )  # fmt: skip
     certificate = found.certificate
     assert not certificate.is_full
@@ -333,7 +333,8 @@ def test_three_convex_grades_fall_on_setting_one(capsys):
     data = setting(1)
     x, y = data.x_train[::32], data.y_train[::32]
     fit = convex.fit_convex_grades(
-        x, y, num_grades=3, regularisation=0.1, num_samples=100, max_rounds=0, tolerance=1e-3,
+        x, y, num_grades=3, regularisation=0.1, tolerance=1e-3,
+        search=convex.PatternSearch(num_samples=100, max_rounds=0),
         on_grade=lambda number, grade: print(number, grade.certificate),
     )  # fmt: skip
     assert capsys.readouterr().out.count("gap") >= 3

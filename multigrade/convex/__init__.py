@@ -19,7 +19,7 @@ from .certificate import (
     full_dual_norm,
     largest_regularisation,
 )
-from .columns import solve_by_columns, violating_patterns
+from .columns import PatternSearch, solve_by_columns, violating_patterns
 from .exact import solve_exact
 from .grades import ConvexFit, ConvexGrade, fit_convex_grades
 from .network import from_network, network_objective, to_network
@@ -33,6 +33,7 @@ __all__ = [
     "ConvexProgram",
     "ConvexSolution",
     "Outcome",
+    "PatternSearch",
     "bound_patterns",
     "certify",
     "cone_violation",

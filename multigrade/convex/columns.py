@@ -23,6 +23,23 @@ from .solvers import solve_newton
 BEAM_WIDTH, BEAM_STEPS, NUM_WALLS = 256, 12, 3
 
 
+@dataclasses.dataclass(frozen=True)
+class PatternSearch:
+    """Which patterns a program has: all of them if they are at most ``max_patterns``, else those of a search.
+
+    The search starts with ``num_samples`` random patterns and adds at most as many in each of ``max_rounds`` rounds.
+    """
+
+    max_patterns: int = 10_000
+    num_samples: int = 500
+    max_rounds: int = 10
+    seed: int = 0
+
+    def __post_init__(self):
+        if self.max_rounds < 0:
+            raise ValueError(f"max_rounds must be at least 0; got {self.max_rounds!r}")
+
+
 def solve_by_columns(
     inputs,
     targets,
@@ -30,20 +47,15 @@ def solve_by_columns(
     regularisation: float,
     sample_weight=None,
     has_bias: bool = True,
-    max_patterns: int = 10_000,
-    num_samples: int = 200,
-    num_added: int = 200,
-    max_rounds: int = 10,
-    seed: int = 0,
+    search: PatternSearch = PatternSearch(),
     tolerance: float = 1e-4,
     solver: Callable[..., ConvexSolution] = solve_newton,
     **options,
 ) -> ConvexSolution:
-    """The optimum over all patterns where they can be enumerated (at most ``max_patterns``), else by generation.
+    """The optimum over all patterns where they can be listed, else over those that a search finds.
 
-    Generation starts with ``num_samples`` random patterns and adds at most ``num_added`` in each of ``max_rounds``
-    rounds, until no pattern is found that violates the dual by more than the fraction ``tolerance``, which is also
-    the relative gap asked of the ``solver``; further options are the solver's.
+    The search ends when no pattern is found that violates the dual by more than the fraction ``tolerance``, which is
+    also the relative gap asked of the ``solver``.
 
     Parameters
     ----------
@@ -52,11 +64,7 @@ def solve_by_columns(
     regularisation : beta
     sample_weight : (points,), factors of the squared errors
     has_bias : whether neurons have a bias
-    max_patterns : the largest number of patterns that are listed
-    num_samples : random patterns to start with where there are more
-    num_added : new patterns in a round, at most
-    max_rounds : rounds of generation, at most
-    seed : of the random patterns
+    search : how many patterns are listed, and how others are searched for
     tolerance : the relative duality gap, and the violation of the dual that is looked for
     solver : ``solve_newton`` or ``solve_first_order``
     **options : the solver's
@@ -66,18 +74,16 @@ def solve_by_columns(
     ConvexSolution
         The point with its certificate, whose bound over all patterns counts.
     """
-    if max_rounds < 0 or num_added < 1:
-        raise ValueError(f"max_rounds must be at least 0 and num_added 1; got {max_rounds!r} and {num_added!r}")
     program = convex_program(
         inputs, targets, regularisation=regularisation, sample_weight=sample_weight, has_bias=has_bias,
-        max_patterns=max_patterns, num_samples=num_samples, seed=seed,
+        max_patterns=search.max_patterns, num_samples=search.num_samples, seed=search.seed,
     )  # fmt: skip
     solution = solver(program, tolerance=tolerance, **options)
-    if program.is_full or not max_rounds:
+    if program.is_full or not search.max_rounds:
         return solution
     iterations = solution.certificate.iterations
-    for round_number in range(max_rounds):
-        found = violating_patterns(solution, num_added, tolerance=tolerance, seed=seed + round_number)
+    for round_number in range(search.max_rounds):
+        found = violating_patterns(solution, search.num_samples, tolerance=tolerance, seed=search.seed + round_number)
         if not len(found):
             return _finished(solution, iterations, Outcome.NO_VIOLATION_FOUND)
         program = dataclasses.replace(program, patterns=np.concatenate([program.patterns, found]))

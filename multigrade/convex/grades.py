@@ -17,7 +17,7 @@ import numpy as np
 
 from ..networks import Layer, Network
 from .certificate import Certificate, ConvexSolution
-from .columns import solve_by_columns
+from .columns import PatternSearch, solve_by_columns
 from .network import evaluate, hidden_features, to_network
 from .program import check_data, check_positive
 from .solvers import solve_first_order, solve_newton
@@ -70,10 +70,7 @@ def fit_convex_grades(
     regularisation: float | Sequence[float],
     sample_weight=None,
     has_bias: bool = True,
-    max_patterns: int = 10_000,
-    num_samples: int = 500,
-    max_rounds: int = 10,
-    seed: int = 0,
+    search: PatternSearch = PatternSearch(),
     tolerance: float = 1e-4,
     solver: str = "newton",
     on_grade: Callable[[int, ConvexGrade], None] | None = None,
@@ -88,9 +85,7 @@ def fit_convex_grades(
     regularisation : beta > 0, one for all grades or one for each; the loss is a sum over points, not a mean
     sample_weight : (points,), factors of the squared errors
     has_bias : whether neurons have a bias; it is regularised with the weights
-    max_patterns : programs with at most this many patterns are solved over all of them
-    num_samples, max_rounds : for larger ones, random patterns to start with and rounds of ``solve_by_columns``
-    seed : of the random patterns
+    search : how many patterns are listed, and how others are searched for
     tolerance : the relative duality gap at which a solve stops
     solver : "newton", or "first_order" for more than some thousand points
     on_grade : called with each grade's number, from 1, and the grade as soon as it is solved
@@ -108,8 +103,7 @@ def fit_convex_grades(
     for number, strength in enumerate(strengths, start=1):
         solution = solve_by_columns(
             features, residual, regularisation=strength, sample_weight=weight, has_bias=has_bias,
-            max_patterns=max_patterns, num_samples=num_samples, num_added=num_samples, max_rounds=max_rounds,
-            seed=seed, tolerance=tolerance, solver=SOLVERS[solver],
+            search=search, tolerance=tolerance, solver=SOLVERS[solver],
         )  # fmt: skip
         grades.append(ConvexGrade(*to_network(solution), solution.certificate))
         if on_grade is not None:

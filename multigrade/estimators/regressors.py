@@ -217,7 +217,7 @@ class MultiGradeRegressor(GradedRegressor):
         self.model_, self.records_, self.certificates_ = fit.model, fit.records, ()
 
     def _solve_grades(self, rows, model: MultiGrade, records: tuple, certificates: tuple) -> None:
-        from ..convex import fit_convex_grades
+        from ..convex import PatternSearch, fit_convex_grades
 
         x, targets, weights = self._scaled(rows)
         residual = targets - (np.asarray(model(jnp.asarray(x, jnp.float32)), np.float64) if model.grades else 0)
@@ -232,7 +232,7 @@ class MultiGradeRegressor(GradedRegressor):
                 # Our loss is a mean, that of the convex program a sum: alpha times the sum of the weights is the same.
                 regularisation=self._value("alpha") * total,
                 sample_weight=weights,
-                seed=self._seed,
+                search=PatternSearch(seed=self._seed),
                 on_grade=_print_certificate if self.verbose else None,
             )
             for grade, stage in zip(fit.grades, fit.staged_predict(features), strict=True):
