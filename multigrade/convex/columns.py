@@ -40,6 +40,9 @@ class PatternSearch:
             raise ValueError(f"max_rounds must be at least 0; got {self.max_rounds!r}")
 
 
+DEFAULT_SEARCH = PatternSearch()
+
+
 def solve_by_columns(
     inputs,
     targets,
@@ -47,7 +50,7 @@ def solve_by_columns(
     regularisation: float,
     sample_weight=None,
     has_bias: bool = True,
-    search: PatternSearch = PatternSearch(),
+    search: PatternSearch = DEFAULT_SEARCH,
     tolerance: float = 1e-4,
     solver: Callable[..., ConvexSolution] = solve_newton,
     **options,

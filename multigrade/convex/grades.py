@@ -17,7 +17,7 @@ import numpy as np
 
 from ..networks import Layer, Network
 from .certificate import Certificate, ConvexSolution
-from .columns import PatternSearch, solve_by_columns
+from .columns import DEFAULT_SEARCH, PatternSearch, solve_by_columns
 from .network import evaluate, hidden_features, to_network
 from .program import check_data, check_positive
 from .solvers import solve_first_order, solve_newton
@@ -70,7 +70,7 @@ def fit_convex_grades(
     regularisation: float | Sequence[float],
     sample_weight=None,
     has_bias: bool = True,
-    search: PatternSearch = PatternSearch(),
+    search: PatternSearch = DEFAULT_SEARCH,
     tolerance: float = 1e-4,
     solver: str = "newton",
     on_grade: Callable[[int, ConvexGrade], None] | None = None,
