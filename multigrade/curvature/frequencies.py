@@ -58,6 +58,11 @@ def frequency_errors(points, error, target=None, *, bands: int | Sequence[float]
     target : like ``error``, for relative errors
     bands : how many bands of equal width up to the highest frequency, or their edges in cycles per unit
 
+    Returns
+    -------
+    FrequencyErrors
+        Energies by band, and relative ones where there is a target.
+
     Examples
     --------
     >>> x = (np.arange(100)[:, None] + 0.5) / 100

@@ -83,13 +83,20 @@ def map_spectrum(
 
     Parameters
     ----------
-    loss : function of a pytree of parameters, scalar
+    loss : from parameters to a number; any JAX function
+    params : the pytree of arrays at which the step is taken
     optimiser : a name ("gd", "momentum", "adam", "muon") or any optax transformation
     state : the optimiser's state at this point; that of its start if None
+    num : how many eigenvalues
     learning_rate : multiplies the updates; that of the name, or 1 for an optax transformation, if None
     end : "outermost" (largest modulus) or "leftmost" (smallest real part)
     tolerance : for errors, estimated as residual * condition, relative to the largest modulus
     max_products : with J; what has not converged by then is NaN
+
+    Returns
+    -------
+    MapSpectrum
+        Complex values by falling modulus, residuals, ``converged`` and a sentence.
 
     Examples
     --------
@@ -112,6 +119,19 @@ def spectrum_of_map(
     """The same for a map that is there already: any step, and the point it is taken from.
 
     The map keeps its Krylov space, so that asking for its other end takes few products more.
+
+    Parameters
+    ----------
+    operator : the map
+    num : how many eigenvalues
+    end : "outermost" or "leftmost"
+    tolerance : for errors, relative to the largest modulus
+    max_products : with J; what has not converged by then is NaN
+
+    Returns
+    -------
+    MapSpectrum
+        As of ``map_spectrum``.
     """
     if not 1 <= num <= operator.size:
         raise ValueError(f"num must be between 1 and the size of the map ({operator.size}); got {num!r}")
@@ -178,6 +198,18 @@ def growth(operator: IterationMap, num_steps: int = 1, num: int = 1, *, toleranc
 
     That is sup ||theta_k|| over changes theta_0 of unit length, where (theta_k, s_k) = J^k (theta_0, 0): the state has
     no change at first. For one step of gradient descent it is ||I - eta H||. NaN where not converged.
+
+    Parameters
+    ----------
+    operator : the map
+    num_steps : k
+    num : how many singular values
+    tolerance : relative, of a singular value
+
+    Returns
+    -------
+    array
+        (num,), falling.
 
     Examples
     --------

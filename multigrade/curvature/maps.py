@@ -133,11 +133,16 @@ def optimiser_map(loss: Loss, params, optimiser, state=None, *, learning_rate: f
 
     Parameters
     ----------
-    loss : function of a pytree of parameters, scalar
-    params : pytree
+    loss : from parameters to a number; any JAX function
+    params : the pytree of arrays at which the step is taken
     optimiser : a name ("gd", "momentum", "adam", "muon") or any optax transformation
-    state : what ``optimiser.init`` or ``optimiser.update`` returned
-    learning_rate : multiplies the updates; that of the name, 1 for an optax transformation, if None
+    state : the optimiser's state at this point; that of its start if None
+    learning_rate : multiplies the updates; that of the name, or 1 for an optax transformation, if None
+
+    Returns
+    -------
+    IterationMap
+        Its products with J and J', as a linear operator.
     """
     transformation = make_optimiser(optimiser)
     rate = default_rate(optimiser) if learning_rate is None else float(learning_rate)
@@ -168,6 +173,21 @@ def auxiliary_map(
     ``objective.move(params, u, data)`` is the next u, ``objective.at(params, u, data)`` the loss at a given u, and the
     step is theta' = theta + rate * update(grad_theta at(theta, u'), ...) with u' = move(theta, u). The paper's matrix
     I - eta H (its supplement) freezes u'; this one lets it move.
+
+    Parameters
+    ----------
+    objective : with ``move`` and ``at``
+    params : the pytree of arrays at which the step is taken
+    auxiliary : u
+    data : what the objective reads
+    optimiser : a name ("gd", "momentum", "adam", "muon") or any optax transformation
+    state : the optimiser's state at this point; that of its start if None
+    learning_rate : multiplies the updates; that of the name, or 1 for an optax transformation, if None
+
+    Returns
+    -------
+    IterationMap
+        Of parameters, state and u.
     """
     transformation = make_optimiser(optimiser)
     rate = default_rate(optimiser) if learning_rate is None else float(learning_rate)

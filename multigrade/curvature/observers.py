@@ -78,6 +78,15 @@ def edge_of_stability(threshold: float = -0.95) -> EdgeOfStability:
     At -1 gradient descent begins to oscillate along the sharpest direction. For another optimiser the rule looks at
     1 - 2 lambda_max(P^-1 H) / threshold, which is -1 where that one begins to. It is checked whenever the spectrum is,
     but not at step 0.
+
+    Parameters
+    ----------
+    threshold : the eigenvalue at which a grade ends
+
+    Returns
+    -------
+    EdgeOfStability
+        For ``SpectrumObserver(rules=)``.
     """
     if not -np.inf < threshold < 1:
         raise ValueError(f"threshold must be below 1; got {threshold!r}")

@@ -101,7 +101,21 @@ def preconditioned_curvature(
 ) -> PreconditionedCurvature:
     """The ``num`` largest eigenvalues of P^-1 H and the threshold of the optimiser at (params, state).
 
-    Parameters are those of ``map_spectrum``; ``tolerance`` and ``start`` those of ``extreme_eigenvalues``.
+    Parameters
+    ----------
+    loss : from parameters to a number; any JAX function
+    params : the pytree of arrays at which the step is taken
+    optimiser : a name ("gd", "momentum", "adam", "muon") or any optax transformation
+    state : the optimiser's state at this point; that of its start if None
+    num : how many eigenvalues
+    learning_rate : multiplies the updates; that of the name, or 1 for an optax transformation, if None
+    tolerance : largest residual, relative to the largest eigenvalue
+    start : vectors of an earlier call
+
+    Returns
+    -------
+    PreconditionedCurvature
+        Eigenvalues, threshold, and a sentence that says inside or outside.
 
     Examples
     --------

@@ -154,7 +154,17 @@ def save_spectrum(path: str | os.PathLike, records: Sequence[RunRecord], descrip
 
 
 def load_spectrum(path: str | os.PathLike) -> tuple[tuple[RunRecord, ...], dict]:
-    """Records and description of a run written by ``save_spectrum``."""
+    """Records and description of a run written by ``save_spectrum``.
+
+    Parameters
+    ----------
+    path : the file
+
+    Returns
+    -------
+    tuple
+        The records of the grades, and the description.
+    """
     arrays, description, _ = read_arrays(path, "spectrum")
     with telling_damage(path, "spectrum"):
         return records_from_arrays(arrays, description.pop("records")), description
