@@ -193,7 +193,7 @@ class GradedEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
                 weights,
                 self._loss(),
                 size=size,
-                num_scaled=self.encoding_.num_scaled,
+                parts=self.encoding_.parts,
                 seed=self._seed,
                 observers=(*progress, *observers),
             )

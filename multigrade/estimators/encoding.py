@@ -1,13 +1,14 @@
-"""How a table becomes the inputs of networks: columns on one scale, and piecewise-linear bins.
+"""How a table becomes the inputs of networks: every column three times.
 
-Column j is centred by its median, divided by its quartile distance and clipped smoothly, z / sqrt(1 + (z / 3)^2), so
-that a far row cannot outweigh the rest. Beside it stand bins at the column's quantiles,
+    plain     standardised, for what is linear in the column as it is
+    clipped   centred by its median, divided by its quartile distance and clipped smoothly, z / sqrt(1 + (z / 3)^2), so
+              that a far row cannot outweigh the rest
+    bins      b_k(x) = clip((x - e_k) / (e_{k+1} - e_k), 0, 1) between the column's quantiles e_k, in which a function
+              with steps, as trees draw them, is linear (Gorishniy et al., "On embeddings for numerical features in
+              tabular deep learning", 2022)
 
-    b_k(x) = clip((x - e_k) / (e_{k+1} - e_k), 0, 1),
-
-in which a function with steps, as trees draw them, is linear (Gorishniy et al., "On embeddings for numerical features
-in tabular deep learning", 2022). Everything is learned from the training rows, weighted: a row of weight 2 is a row
-that stands there twice.
+The linear grade chooses among them, networks read the clipped columns and the bins. Everything is learned from the
+training rows, weighted: a row of weight 2 is a row that stands there twice.
 """
 
 import dataclasses
@@ -23,9 +24,13 @@ MAX_WIDTH = 512  # of all bins together, about
 
 @dataclasses.dataclass(frozen=True)
 class Encoding:
-    """Columns that vary, scaled and clipped; then the bins of those with more than two values; then columns of 0."""
+    """Columns that vary: plain, then clipped; then the bins of those with more than two values; then columns of 0."""
 
     columns: np.ndarray  # which columns vary
+    low: np.ndarray  # plain columns end half a range beyond the training rows
+    high: np.ndarray
+    plain_mean: np.ndarray
+    plain_deviation: np.ndarray
     centre: np.ndarray
     scale: np.ndarray
     mean: np.ndarray  # of the clipped columns
@@ -36,22 +41,24 @@ class Encoding:
     bin_means: np.ndarray
 
     @property
-    def num_scaled(self) -> int:
-        """How many of the outputs are scaled columns; they come first."""
-        return len(self.columns)
+    def parts(self) -> tuple[int, int]:
+        """How many outputs are plain columns, and how many clipped ones; these come first, in this order."""
+        return len(self.columns), len(self.columns)
 
     @property
     def width(self) -> int:
+        """That of the plain columns, and that of what networks read, padded."""
         used = len(self.columns) + len(self.bin_columns)
         power = max(32, 1 << max(used - 1, 1).bit_length())
-        return power * 3 // 4 if power >= 128 and used <= power * 3 // 4 else power
+        return len(self.columns) + (power * 3 // 4 if power >= 128 and used <= power * 3 // 4 else power)
 
     def __call__(self, X: np.ndarray) -> np.ndarray:
         """(N, width) in float32; finite for all finite X."""
-        encoded = np.zeros((len(X), self.width), np.float32)
-        encoded[:, : self.num_scaled] = (self._clipped(X) - self.mean) / self.deviation
-        stop = self.num_scaled + len(self.bin_columns)
-        encoded[:, self.num_scaled : stop] = 2 * (self._bins(X) - self.bin_means)
+        encoded, num = np.zeros((len(X), self.width), np.float32), len(self.columns)
+        inside = np.clip(X[:, self.columns], self.low, self.high)
+        encoded[:, :num] = (inside - self.plain_mean) / self.plain_deviation
+        encoded[:, num : 2 * num] = (self._clipped(X) - self.mean) / self.deviation
+        encoded[:, 2 * num : 2 * num + len(self.bin_columns)] = 2 * (self._bins(X) - self.bin_means)
         return encoded
 
     def _clipped(self, X: np.ndarray) -> np.ndarray:
@@ -84,18 +91,21 @@ def fit_encoding(X: np.ndarray, weights: np.ndarray) -> Encoding:
     starts = np.concatenate([e[:-1] for e in edges]) if edges else np.empty(0)
     widths = np.concatenate([np.diff(e) for e in edges]) if edges else np.empty(0)
     none = np.zeros(len(columns))
+    beyond = (high[columns] - low[columns]) / 2
+    limits = (low[columns] - beyond, high[columns] + beyond)
+    plain_mean, plain_deviation = _moments(X[:, columns], weights)
     raw = Encoding(
-        columns, np.array(centre), np.array(scale), none, none + 1, bin_columns, starts, widths, np.zeros(len(starts))
-    )
-    clipped = raw._clipped(X)
-    mean = np.average(clipped, axis=0, weights=weights)
-    deviation = np.sqrt(np.average((clipped - mean) ** 2, axis=0, weights=weights))
-    return dataclasses.replace(
-        raw,
-        mean=mean,
-        deviation=np.where(deviation > 1e-9, deviation, 1),
-        bin_means=np.average(raw._bins(X), axis=0, weights=weights),
-    )
+        columns, *limits, plain_mean, plain_deviation, np.array(centre), np.array(scale), none, none + 1,
+        bin_columns, starts, widths, np.zeros(len(starts)),
+    )  # fmt: skip
+    mean, deviation = _moments(raw._clipped(X), weights)
+    bin_means = np.average(raw._bins(X), axis=0, weights=weights)
+    return dataclasses.replace(raw, mean=mean, deviation=np.where(deviation > 1e-9, deviation, 1), bin_means=bin_means)
+
+
+def _moments(columns: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    mean = np.average(columns, axis=0, weights=weights)
+    return mean, np.sqrt(np.average((columns - mean) ** 2, axis=0, weights=weights))
 
 
 def _quantiles(values: np.ndarray, weights: np.ndarray, shares) -> np.ndarray:
@@ -116,6 +126,6 @@ def encoding_from_arrays(arrays: dict[str, np.ndarray], num_columns: int) -> Enc
     for name in ("columns", "bin_columns"):
         if fields[name].dtype.kind not in "iu" or not np.all((fields[name] >= 0) & (fields[name] < num_columns)):
             raise ValueError(f"an encoding must have columns from 0 to {num_columns - 1}; got others as {name}")
-    if not all(np.all(fields[name] > 0) for name in ("scale", "deviation", "bin_widths")):
+    if not all(np.all(fields[name] > 0) for name in ("plain_deviation", "scale", "deviation", "bin_widths")):
         raise ValueError("an encoding must have positive scales, deviations and widths")
     return Encoding(**fields)

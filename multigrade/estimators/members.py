@@ -159,11 +159,11 @@ def fit_members(
     loss: Loss,
     *,
     size: Size,
-    num_scaled: int,
+    parts: tuple[int, int],
     seed: int,
     observers: Sequence = (),
 ) -> MemberFit:
-    """Fit grades to encoded ``inputs`` (N, d), whose first ``num_scaled`` columns are not bins, and targets (N, s).
+    """Fit grades to encoded ``inputs`` (N, d), which begin with ``parts`` plain and clipped columns, and targets (N, s).
 
     The rows must be distinct and in an order that depends on nothing but them; equal rows are to be merged, or the
     folds are not honest.
@@ -171,14 +171,16 @@ def fit_members(
     folds = assign_folds(targets, NUM_FOLDS, np.random.default_rng(seed))
     start = loss.start(targets, weights)
     arrays = (inputs, targets, weights, folds)
-    linear, linear_losses, train_loss = solve_linear(*arrays, loss, start, size.num_members, num_scaled)
+    plain, clipped = parts
+    columns = (slice(0, plain), slice(plain, plain + clipped), slice(plain, inputs.shape[1]))
+    linear, linear_losses, train_loss = solve_linear(*arrays, loss, start, size.num_members, columns)
     network = Members(Network((inputs.shape[1], targets.shape[1])), size.num_members)
     grade = Grade(network, (Layer(jnp.asarray(linear.weight), jnp.asarray(linear.bias)),), jnp.float32(1))
     table = _table(*arrays, size.num_members).after(grade)
     model, records = MultiGrade((grade,)), (_record_of_linear(train_loss, linear_losses[-1]),)
     losses = [float(value) for value in linear_losses]
     for index in range(1, size.num_grades):
-        run, grade, gains = _fit_grade(table, loss, size, index, seed, observers)
+        run, grade, gains = _fit_grade(table, loss, size, index, seed, observers, num_unread=plain if index == 1 else 0)
         if run.record.outcome is Outcome.DIVERGED or not _is_surely_positive(gains, np.asarray(table.held.weights)):
             break
         table, model, records = table.after(grade), model.add(grade), (*records, run.record)
@@ -186,8 +188,14 @@ def fit_members(
     return MemberFit(model, records, tuple(losses))
 
 
-def _fit_grade(table: Table, loss: Loss, size: Size, index: int, seed: int, observers) -> tuple[Any, Grade, np.ndarray]:
-    """The run, the grade, and how much it lowers the weighted losses of the rows of the folds, (R, M)."""
+def _fit_grade(
+    table: Table, loss: Loss, size: Size, index: int, seed: int, observers, *, num_unread: int
+) -> tuple[Any, Grade, np.ndarray]:
+    """The run, the grade, and how much it lowers the weighted losses of the rows of the folds, (R, M).
+
+    The first ``num_unread`` inputs have weights 0.
+    """
+    table = Table(*(part._replace(inputs=part.inputs[..., num_unread:]) for part in table))
     num_inputs, num_outputs = table.train.inputs.shape[-1], table.train.targets.shape[-1]
     network = Members(Network((num_inputs, *size.hidden, num_outputs), size.activation), size.num_members)
     mean, deviation = _moments(table.train) if index > 1 else (None, None)
@@ -213,6 +221,8 @@ def _fit_grade(table: Table, loss: Loss, size: Size, index: int, seed: int, obse
     if index > 1:  # absorb shift and scale into the first layer
         weight = hidden[0].weight / np.asarray(deviation)[:, :, None]
         hidden[0] = Layer(weight, hidden[0].bias - np.einsum("md,mdh->mh", np.asarray(mean), weight))
+    hidden[0] = hidden[0]._replace(weight=np.pad(hidden[0].weight, ((0, 0), (num_unread, 0), (0, 0))))
+    network = Members(Network((num_unread + num_inputs, *network.widths[1:]), size.activation), size.num_members)
     output = Layer(*(np.float32(SHRINKAGES[chosen]) * part for part in output))
     return (
         run,
