@@ -31,7 +31,7 @@ from ..objectives import Loss, Squared
 from ..training import OPTIMISERS, Fit, Never, NoImprovement, Plan, Regression, fit_grades, warmup_cosine
 from ..training.optimisers import default_rate
 from ..training.record import Outcome, RunRecord, records_from_arrays, records_to_arrays
-from .encoding import Encoding, encoding_from_arrays, encoding_to_arrays, fit_encoding
+from .encoding import Encoding, encoding_from_arrays, encoding_to_arrays
 from .members import MAX_LAYERS, Size, default_size, fit_members
 from .programs import programs_on_disk
 
@@ -183,21 +183,19 @@ class GradedEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         rows = _merged(*_some_rows(X, targets, weights))
         self._standardise(*rows)
         X, targets, weights = rows
-        self.encoding_ = fit_encoding(X, weights)
         size = self._size(len(X))
         with ExitStack() as views:
             progress = tuple(map(views.enter_context, _progress(self.verbose, size.num_grades)))
             fit = fit_members(
-                self.encoding_(X),
+                X,
                 (targets - self.y_mean_) / self.y_scale_,
                 weights,
                 self._loss(),
                 size=size,
-                parts=self.encoding_.parts,
                 seed=self._seed,
                 observers=(*progress, *observers),
             )
-        self.model_, self.records_, self.fold_losses_ = fit
+        self.encoding_, self.model_, self.records_, self.fold_losses_ = fit
         self.certificates_ = ()
 
     def _size(self, num_rows: int) -> Size:

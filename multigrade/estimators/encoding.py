@@ -1,4 +1,4 @@
-"""How a table becomes the inputs of networks: every column three times.
+"""How a table becomes the inputs of networks: every column three times, and random sines.
 
     plain     standardised, for what is linear in the column as it is
     clipped   centred by its median, divided by its quartile distance and clipped smoothly, z / sqrt(1 + (z / 3)^2), so
@@ -7,8 +7,10 @@
               with steps, as trees draw them, is linear (Gorishniy et al., "On embeddings for numerical features in
               tabular deep learning", 2022)
 
-The linear grade chooses among them, networks read the clipped columns and the bins. Everything is learned from the
-training rows, weighted: a row of weight 2 is a row that stands there twice.
+Random sines of the clipped columns, and perhaps of the bins, may follow: sqrt(2) sin(W'z + phase), in which functions that
+are smooth in all columns together are linear (Rahimi and Recht, "Random features for large-scale kernel machines",
+2007). The linear grade chooses among all these, networks read the clipped columns and the bins. Everything is learned
+from the training rows, weighted: a row of weight 2 is a row that stands there twice.
 """
 
 import dataclasses
@@ -24,7 +26,8 @@ MAX_WIDTH = 512  # of all bins together, about
 
 @dataclasses.dataclass(frozen=True)
 class Encoding:
-    """Columns that vary: plain, then clipped; then the bins of those with more than two values; then columns of 0."""
+    """Columns that vary: plain, then clipped; then the bins of those with more than two values; then columns of 0, up to
+    a width that tables share; then sines."""
 
     columns: np.ndarray  # which columns vary
     low: np.ndarray  # plain columns end half a range beyond the training rows
@@ -39,18 +42,24 @@ class Encoding:
     bin_starts: np.ndarray
     bin_widths: np.ndarray
     bin_means: np.ndarray
+    frequencies: np.ndarray  # (what networks read, sines)
+    phases: np.ndarray
 
     @property
-    def parts(self) -> tuple[int, int]:
-        """How many outputs are plain columns, and how many clipped ones; these come first, in this order."""
-        return len(self.columns), len(self.columns)
+    def num_read(self) -> int:
+        """How many outputs networks read: clipped columns, bins and padding, after the plain columns."""
+        used = len(self.columns) + len(self.bin_columns)
+        power = max(32, 1 << max(used - 1, 1).bit_length())
+        return power * 3 // 4 if power >= 128 and used <= power * 3 // 4 else power
 
     @property
     def width(self) -> int:
-        """That of the plain columns, and that of what networks read, padded."""
-        used = len(self.columns) + len(self.bin_columns)
-        power = max(32, 1 << max(used - 1, 1).bit_length())
-        return len(self.columns) + (power * 3 // 4 if power >= 128 and used <= power * 3 // 4 else power)
+        return len(self.columns) + self.num_read + len(self.phases)
+
+    @property
+    def read(self) -> slice:
+        """What networks read of the outputs."""
+        return slice(len(self.columns), len(self.columns) + self.num_read)
 
     def __call__(self, X: np.ndarray) -> np.ndarray:
         """(N, width) in float32; finite for all finite X."""
@@ -59,6 +68,8 @@ class Encoding:
         encoded[:, :num] = (inside - self.plain_mean) / self.plain_deviation
         encoded[:, num : 2 * num] = (self._clipped(X) - self.mean) / self.deviation
         encoded[:, 2 * num : 2 * num + len(self.bin_columns)] = 2 * (self._bins(X) - self.bin_means)
+        if len(self.phases):
+            encoded[:, self.read.stop :] = sines(encoded[:, self.read], self.frequencies, self.phases)
         return encoded
 
     def _clipped(self, X: np.ndarray) -> np.ndarray:
@@ -69,6 +80,18 @@ class Encoding:
     def _bins(self, X: np.ndarray) -> np.ndarray:
         with np.errstate(over="ignore"):
             return np.clip((X[:, self.bin_columns] - self.bin_starts) / self.bin_widths, 0, 1)
+
+
+def sines(inputs: np.ndarray, frequencies: np.ndarray, phases: np.ndarray) -> np.ndarray:
+    angles = inputs @ np.asarray(frequencies, np.float32) + np.asarray(phases, np.float32)
+    return np.float32(np.sqrt(2)) * np.sin(angles)
+
+
+def draw_frequencies(encoded: np.ndarray, is_used: np.ndarray, num: int, random: np.random.Generator) -> np.ndarray:
+    """Frequencies (d, num) of the columns that are used, such that a row's angle has about deviation 1."""
+    size = np.sqrt(np.mean(np.sum(np.square(encoded[:, is_used], dtype=np.float64), axis=1)))
+    drawn = random.normal(size=(encoded.shape[1], num))
+    return np.where(is_used[:, None], drawn / max(size, 1e-12), 0)
 
 
 def fit_encoding(X: np.ndarray, weights: np.ndarray) -> Encoding:
@@ -96,7 +119,7 @@ def fit_encoding(X: np.ndarray, weights: np.ndarray) -> Encoding:
     plain_mean, plain_deviation = _moments(X[:, columns], weights)
     raw = Encoding(
         columns, *limits, plain_mean, plain_deviation, np.array(centre), np.array(scale), none, none + 1,
-        bin_columns, starts, widths, np.zeros(len(starts)),
+        bin_columns, starts, widths, np.zeros(len(starts)), np.zeros((0, 0)), np.zeros(0),
     )  # fmt: skip
     mean, deviation = _moments(raw._clipped(X), weights)
     bin_means = np.average(raw._bins(X), axis=0, weights=weights)
@@ -120,12 +143,16 @@ def encoding_from_arrays(arrays: dict[str, np.ndarray], num_columns: int) -> Enc
     """The encoding of a table of so many columns; ValueError for arrays that are none."""
     fields = {field.name: arrays[f"encoding/{field.name}"] for field in dataclasses.fields(Encoding)}
     for name, array in fields.items():
-        length = len(fields["bin_columns" if name.startswith("bin") else "columns"])
-        if array.shape != (length,) or not np.isfinite(array).all():
-            raise ValueError(f"an encoding must have {length} finite numbers as {name}; got shape {array.shape}")
+        like = "bin_columns" if name.startswith("bin") else "phases" if name == "phases" else "columns"
+        shape = fields[like].shape if name != "frequencies" else array.shape
+        if array.shape != shape or array.ndim != 1 + (name == "frequencies") or not np.isfinite(array).all():
+            raise ValueError(f"an encoding must have finite numbers of shape {shape} as {name}; got {array.shape}")
     for name in ("columns", "bin_columns"):
         if fields[name].dtype.kind not in "iu" or not np.all((fields[name] >= 0) & (fields[name] < num_columns)):
             raise ValueError(f"an encoding must have columns from 0 to {num_columns - 1}; got others as {name}")
     if not all(np.all(fields[name] > 0) for name in ("plain_deviation", "scale", "deviation", "bin_widths")):
         raise ValueError("an encoding must have positive scales, deviations and widths")
-    return Encoding(**fields)
+    encoding = Encoding(**fields)
+    if encoding.frequencies.size and encoding.frequencies.shape != (encoding.num_read, len(encoding.phases)):
+        raise ValueError(f"an encoding must have a phase for each sine; got frequencies {encoding.frequencies.shape}")
+    return encoding

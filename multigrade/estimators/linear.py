@@ -28,17 +28,20 @@ NUM_SHARES = 4
 
 
 class Linear(NamedTuple):
+    """Linear maps of the members, the loss on the folds without and with them, and on the other rows with them."""
+
     weight: np.ndarray  # (M, d, s)
-    bias: np.ndarray  # (M, s)
+    start_loss: float
+    fold_loss: float
+    train_loss: float
 
 
 def solve_linear(
     inputs, targets, weights, folds, loss: Loss, start, num_members: int, columns: Sequence[slice]
-) -> tuple[Linear, tuple[float, float], float]:
-    """The members' linear maps, the loss on the folds with the constant ``start`` alone and with them, and on the rest.
+) -> Linear:
+    """Linear maps that add to the scores ``start``, (s,) or (N, M, s).
 
-    Each of the slices of ``columns`` is tried alone, and mixtures of them. A loss of unbounded curvature has the
-    constant alone.
+    Each of the slices of ``columns`` is tried alone, and mixtures of them. A loss of unbounded curvature has none.
     """
     problem = _Problem(inputs, targets, weights, folds, loss, start, num_members)
     best = np.zeros((inputs.shape[1], num_members, targets.shape[1]), np.float32)
@@ -51,8 +54,7 @@ def solve_linear(
             if value < least:
                 least, best = value, mixture
     train_loss = problem.mean_loss(best, problem.train)
-    weight = np.ascontiguousarray(best.swapaxes(0, 1))
-    return Linear(weight, np.tile(np.float32(start), (num_members, 1))), (first, least), train_loss
+    return Linear(np.ascontiguousarray(best.swapaxes(0, 1)), first, least, train_loss)
 
 
 def _mixtures(num: int) -> list[tuple[float, ...]]:
@@ -120,10 +122,9 @@ class _Problem:
         slope = slope * (self.train / self.totals)[:, :, None]
         gradient = self.x[:, part].T @ slope.reshape(len(slope), -1)
         gradient = gradient.reshape(-1, *coefficients.shape[1:]) + np.float32(ridge) * coefficients[part]
-        turned = np.einsum("mij,ims->mjs", vectors, gradient) / (values + ridge)[:, :, None]
-        step = np.einsum("mij,mjs->ims", vectors, turned)
+        turned = vectors.swapaxes(1, 2) @ gradient.swapaxes(0, 1) / (values + ridge)[:, :, None]
         moved = coefficients.copy()
-        moved[part] -= step.astype(np.float32)
+        moved[part] -= (vectors @ turned).swapaxes(0, 1).astype(np.float32)
         return moved
 
 

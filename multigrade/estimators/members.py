@@ -3,18 +3,19 @@
 Every member k trains on the rows that are not in its fold k. So every row has a member that has never seen it, and its
 loss there is honest. It decides all that is to be decided:
 
-    grade 1     linear in the encoded columns, solved; its ridge, and whether it sees the bins, by the folds
+    grade 1     linear in the encoded columns and in random sines of them, solved (see ``solved``)
     grade 2, .. networks; the first reads the encoded columns, each further one the frozen features of the one before.
                 Dropout while training; the parameters of the step with the least loss on the folds;
                 the output times the factor (shrinkage) that has the least loss there.
 
 A grade adds to the scores of the grades before it, and the loss sees the sum. One that does not surely lower the loss
-on the folds is left out, and ends the fit. The model predicts with the mean of its members.
+on the folds is left out, and ends the fit. The sines leave little over on the rows they were solved for, much less than
+on others; so networks are trained without them, and the folds choose the shares of both at the end. The model predicts
+with the mean of its members.
 """
 
 import dataclasses
 import itertools
-from collections.abc import Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -28,13 +29,14 @@ from ..networks import ACTIVATIONS, Layer, Members, Network
 from ..objectives import GradedLoss, Loss
 from ..training import GradeProblem, NoImprovement, Plan, minimise, warmup_cosine
 from ..training.record import Outcome, RunRecord
-from .linear import solve_linear
+from .encoding import Encoding
+from .folds import assign_folds, held_rows, is_surely_positive, padded
+from .solved import Solved, solve_grade
 
 NUM_FOLDS = 8
 PATIENCE = 0.3  # share of a grade's records without improvement after which it ends
 SHRINKAGES = (0.3, 0.5, 0.7, 0.85, 1.0, 1.15)
-# Rows are padded to powers of two up to the last of these, beyond to its multiples: tables share compiled programs.
-MIN_ROWS, MAX_ROWS = 128, 4096
+SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)
 MAX_LAYERS = 16  # that can have dropout
 RECORDED_ROWS = 8192  # of the training rows, at most about so many are looked at for the recorded training loss
 
@@ -145,57 +147,104 @@ def _after(grade: Grade, rows: MemberRows) -> MemberRows:
 
 
 class MemberFit(NamedTuple):
-    """The grades, their records, and the loss on the folds: before any, and after each one that was kept."""
+    """The encoding, the grades, their records, and the loss on the folds: before any grade, and after each one."""
 
+    encoding: Encoding
     model: MultiGrade
     records: tuple[RunRecord, ...]
     fold_losses: tuple[float, ...]
 
 
 def fit_members(
-    inputs: np.ndarray,
-    targets: np.ndarray,
-    weights: np.ndarray,
-    loss: Loss,
-    *,
-    size: Size,
-    parts: tuple[int, int],
-    seed: int,
-    observers: Sequence = (),
+    X: np.ndarray, targets: np.ndarray, weights: np.ndarray, loss: Loss, *, size: Size, seed: int, observers=()
 ) -> MemberFit:
-    """Fit grades to encoded ``inputs`` (N, d), which begin with ``parts`` plain and clipped columns, and targets (N, s).
+    """Fit grades to the table X (N, columns) with targets (N, s).
 
     The rows must be distinct and in an order that depends on nothing but them; equal rows are to be merged, or the
     folds are not honest.
     """
-    folds = assign_folds(targets, NUM_FOLDS, np.random.default_rng(seed))
-    start = loss.start(targets, weights)
-    arrays = (inputs, targets, weights, folds)
-    plain, clipped = parts
-    columns = (slice(0, plain), slice(plain, plain + clipped), slice(plain, inputs.shape[1]))
-    linear, linear_losses, train_loss = solve_linear(*arrays, loss, start, size.num_members, columns)
-    network = Members(Network((inputs.shape[1], targets.shape[1])), size.num_members)
-    grade = Grade(network, (Layer(jnp.asarray(linear.weight), jnp.asarray(linear.bias)),), jnp.float32(1))
-    table = _table(*arrays, size.num_members).after(grade)
-    model, records = MultiGrade((grade,)), (_record_of_linear(train_loss, linear_losses[-1]),)
-    losses = [float(value) for value in linear_losses]
+    random = np.random.default_rng(seed)
+    folds = assign_folds(targets, NUM_FOLDS, random)
+    solved = solve_grade(X, targets, weights, folds, loss, size.num_members, random)
+    table = _table(solved.encoded[:, solved.encoding.read], targets, weights, folds, solved.scores)
+    grades, records, stages = [], [], [table.held.scores]
     for index in range(1, size.num_grades):
-        run, grade, gains = _fit_grade(table, loss, size, index, seed, observers, num_unread=plain if index == 1 else 0)
-        if run.record.outcome is Outcome.DIVERGED or not _is_surely_positive(gains, np.asarray(table.held.weights)):
+        run, grade, gains = _fit_grade(table, loss, size, index, seed, observers)
+        if run.record.outcome is Outcome.DIVERGED or not is_surely_positive(gains, np.asarray(table.held.weights)):
             break
-        table, model, records = table.after(grade), model.add(grade), (*records, run.record)
-        losses.append(float(losses[-1] - np.sum(gains) / np.sum(table.held.weights)))
-    return MemberFit(model, records, tuple(losses))
+        table = table.after(grade)
+        grades, records, stages = [*grades, grade], [*records, run.record], [*stages, table.held.scores]
+    sine_scores = None
+    if solved.sine_scores is not None:
+        index, _ = held_rows(folds, size.num_members)
+        sine_scores = padded(solved.sine_scores[index, np.arange(size.num_members)])
+    mixture = _mix(loss, table.held, stages, sine_scores)
+    return _mixed(solved, grades[: mixture.num_grades], tuple(records), mixture)
 
 
-def _fit_grade(
-    table: Table, loss: Loss, size: Size, index: int, seed: int, observers, *, num_unread: int
-) -> tuple[Any, Grade, np.ndarray]:
-    """The run, the grade, and how much it lowers the weighted losses of the rows of the folds, (R, M).
+class Mixture(NamedTuple):
+    """Shares of the sines and of the networks, how many networks are kept, and the loss on the folds after each grade."""
 
-    The first ``num_unread`` inputs have weights 0.
-    """
-    table = Table(*(part._replace(inputs=part.inputs[..., num_unread:]) for part in table))
+    of_sines: float
+    of_networks: float
+    num_grades: int
+    losses: tuple[float, ...]
+
+
+def _mix(loss: Loss, held: MemberRows, stages: list[Array], sine_scores: Array | None) -> Mixture:
+    """The shares with the least loss on the folds. Networks that then do not surely lower it are left out."""
+    weights = np.asarray(held.weights, np.float64)
+    if sine_scores is None:
+        losses = [np.asarray(held.weights * loss(stage, held.targets), np.float64) for stage in stages]
+        return Mixture(0.0, 1.0, len(stages) - 1, tuple(float(v.sum() / weights.sum()) for v in losses))
+    networks = stages[-1] - stages[0]
+    shares = np.array([(a, b) for b in SHARES for a in SHARES], np.float32)
+    losses = np.asarray(_mixed_losses(loss, held, stages[0], sine_scores, networks, shares), np.float64)
+    alone = int(losses[: len(SHARES)].sum(axis=(1, 2)).argmin())
+    chosen = int(losses.sum(axis=(1, 2)).argmin())
+    if not is_surely_positive(losses[alone] - losses[chosen], weights):
+        chosen, stages = alone, stages[:1]
+    of_sines, of_networks = map(float, shares[chosen])
+    parts = jnp.stack([stage - stages[0] for stage in stages])
+    losses = [
+        _mixed_losses(loss, held, stages[0], sine_scores, part, shares[chosen : chosen + 1])[0].sum() for part in parts
+    ]
+    return Mixture(of_sines, of_networks, len(stages) - 1, tuple(float(v / weights.sum()) for v in losses))
+
+
+@jax.jit
+def _mixed_losses(loss: Loss, held: MemberRows, scores, of_sines, of_networks, shares) -> Array:
+    """Weighted losses of the held-out rows, (shares, R, M)."""
+
+    def losses(share):
+        return held.weights * loss(scores + share[0] * of_sines + share[1] * of_networks, held.targets)
+
+    return jax.lax.map(losses, shares)
+
+
+def _mixed(solved: Solved, grades: list[Grade], records: tuple, mixture: Mixture) -> MemberFit:
+    """The model with these shares. The first network has weights 0 where it does not read the encoding."""
+    encoding, weight = solved.with_sines(mixture.of_sines)
+    num_members, _, num_outputs = weight.shape
+    bias = jnp.asarray(np.tile(solved.bias, (num_members, 1)))
+    linear = Members(Network((encoding.width, num_outputs)), num_members)
+    model = MultiGrade((Grade(linear, (Layer(jnp.asarray(weight), bias),), jnp.float32(1)),))
+    for index, grade in enumerate(grades):
+        network, (first, *others, output) = grade.network, grade.params
+        if index == 0:
+            unread = (encoding.read.start, encoding.width - encoding.read.stop)
+            first = first._replace(weight=np.pad(first.weight, ((0, 0), unread, (0, 0))))
+            network = Members(Network((encoding.width, *network.widths[1:]), network.sub.activation), num_members)
+        output = Layer(*(np.float32(mixture.of_networks) * part for part in output))
+        params = tuple(Layer(*map(jnp.asarray, layer)) for layer in (first, *others, output))
+        model = model.add(Grade(network, params, jnp.float32(1)))
+    first_record = _record_of_linear(solved.train_loss, mixture.losses[0])
+    losses = (solved.start_loss, *mixture.losses)
+    return MemberFit(encoding, model, (first_record, *records[: len(grades)]), losses)
+
+
+def _fit_grade(table: Table, loss: Loss, size: Size, index: int, seed: int, observers) -> tuple[Any, Grade, np.ndarray]:
+    """The run, the grade, and how much it lowers the weighted losses of the rows of the folds, (R, M)."""
     num_inputs, num_outputs = table.train.inputs.shape[-1], table.train.targets.shape[-1]
     network = Members(Network((num_inputs, *size.hidden, num_outputs), size.activation), size.num_members)
     mean, deviation = _moments(table.train) if index > 1 else (None, None)
@@ -221,14 +270,8 @@ def _fit_grade(
     if index > 1:  # absorb shift and scale into the first layer
         weight = hidden[0].weight / np.asarray(deviation)[:, :, None]
         hidden[0] = Layer(weight, hidden[0].bias - np.einsum("md,mdh->mh", np.asarray(mean), weight))
-    hidden[0] = hidden[0]._replace(weight=np.pad(hidden[0].weight, ((0, 0), (num_unread, 0), (0, 0))))
-    network = Members(Network((num_unread + num_inputs, *network.widths[1:]), size.activation), size.num_members)
     output = Layer(*(np.float32(SHRINKAGES[chosen]) * part for part in output))
-    return (
-        run,
-        Grade(network, tuple(Layer(*map(jnp.asarray, layer)) for layer in (*hidden, output)), jnp.float32(1)),
-        gains[chosen],
-    )
+    return run, Grade(network, (*hidden, output), np.float32(1)), gains[chosen]
 
 
 def _initial(network: Members, random: np.random.Generator) -> tuple[Layer, ...]:
@@ -262,48 +305,18 @@ def _gains(network: Members, loss: Loss, params, held: MemberRows) -> Array:
     return jnp.stack([stages[0] - stage for stage in stages[1:]])
 
 
-# ---- folds ------------------------------------------------------------------------------------------------------
+# ---- rows -------------------------------------------------------------------------------------------------------
 
 
-def assign_folds(targets: np.ndarray, num_folds: int, random: np.random.Generator) -> np.ndarray:
-    """A fold for each row, at random, such that all folds have about the same targets (or classes)."""
-    by_target = targets[:, 0] if targets.shape[1] == 1 else targets.argmax(axis=1)
-    order = random.permutation(len(targets))
-    order = order[np.argsort(by_target[order], kind="stable")]
-    folds = np.empty(len(targets), int)
-    for start in range(0, len(targets), num_folds):
-        block = order[start : start + num_folds]
-        folds[block] = random.permutation(num_folds)[: len(block)]
-    return folds
-
-
-def _table(inputs, targets, weights, folds, num_members: int) -> Table:
+def _table(inputs, targets, weights, folds, scores) -> Table:
     weights = np.ldexp(weights, 1 - np.frexp(np.max(weights))[1])  # exact, and in the range of float32
-    members = np.arange(num_members)
-    train = MemberRows(
-        _padded(inputs),
-        _padded(targets[:, None]),
-        _padded(weights[:, None] * (folds[:, None] != members)),
-        jnp.asarray(np.zeros((num_rows_padded(len(inputs)), num_members, targets.shape[1]), np.float32)),
-    )
-    rows = [np.flatnonzero(folds == member) for member in members]
-    length = max(map(len, rows))
-    index = np.stack([np.pad(r, (0, length - len(r))) for r in rows], axis=1)  # (R, M)
-    is_row = np.arange(length)[:, None] < [len(r) for r in rows]
-    held = MemberRows(_padded(inputs[index]), _padded(targets[index]), _padded(np.where(is_row, weights[index], 0)), 0)
-    return Table(train, held._replace(scores=jnp.asarray(np.zeros(held.targets.shape, np.float32))))
-
-
-def num_rows_padded(num_rows: int) -> int:
-    if num_rows > MAX_ROWS:
-        return -(-num_rows // MAX_ROWS) * MAX_ROWS
-    return max(MIN_ROWS, 1 << (num_rows - 1).bit_length())
-
-
-def _padded(array: np.ndarray) -> Array:
-    """Rows of 0 in front, up to the next of few sizes: the last row is then never one of weight 0."""
-    missing = num_rows_padded(len(array)) - len(array)
-    return jnp.asarray(np.pad(np.asarray(array, np.float32), [(missing, 0)] + [(0, 0)] * (array.ndim - 1)))
+    members = np.arange(scores.shape[1])
+    away = weights[:, None] * (folds[:, None] != members)
+    train = MemberRows(padded(inputs), padded(targets[:, None]), padded(away), padded(scores))
+    index, is_row = held_rows(folds, len(members))
+    weights = np.where(is_row, weights[index], 0)
+    held = MemberRows(padded(inputs[index]), padded(targets[index]), padded(weights), padded(scores[index, members]))
+    return Table(train, held)
 
 
 def _thresholds(weights: Array) -> Array:
@@ -311,19 +324,6 @@ def _thresholds(weights: Array) -> Array:
     cumulated = np.cumsum(np.asarray(weights, np.float64).max(axis=1))
     at = np.rint(cumulated[:-1] / cumulated[-1] * 2.0**32)
     return jnp.asarray(np.minimum(at, 2.0**32 - 1).astype(np.uint32))
-
-
-# ---- judging ----------------------------------------------------------------------------------------------------
-
-
-def _is_surely_positive(gains: np.ndarray, weights: np.ndarray) -> bool:
-    """Whether the weighted mean of the gains is above its standard error."""
-    weights = np.asarray(weights, np.float64)
-    used = weights > 0
-    gains, weights = gains[used] / weights[used], weights[used]
-    mean = np.average(gains, weights=weights)
-    variance = np.average((gains - mean) ** 2, weights=weights)
-    return bool(mean > np.sqrt(variance * np.sum(weights**2)) / np.sum(weights))
 
 
 def _record_of_linear(train_loss: float, fold_loss: float) -> RunRecord:

@@ -1,0 +1,82 @@
+"""Grade 1 of a table: linear in the encoded columns and, where rows are few, in random sines of them; solved.
+
+The sines add to the columns and are solved after them. They draw what is smooth in several columns together, as a kernel
+machine does. Which columns they read, and how fast they vary, the folds choose.
+"""
+
+import dataclasses
+import itertools
+from typing import NamedTuple
+
+import numpy as np
+
+from ..objectives import Loss
+from .encoding import Encoding, draw_frequencies, fit_encoding, sines
+from .linear import solve_linear
+
+NUM_SINES = 256
+MAX_ROWS = 4096  # with more rows networks draw what sines draw, and better
+SCALES = (0.7, 1.4, 2.8)  # of a row's angle, in radians
+
+
+class Solved(NamedTuple):
+    """Coefficients of columns and sines, what both give for all rows by each member, and losses."""
+
+    encoding: Encoding
+    encoded: np.ndarray  # (N, d), without sines
+    weight: np.ndarray  # (M, d, s)
+    bias: np.ndarray  # (s,)
+    scores: np.ndarray  # (N, M, s), of the columns
+    sine_weight: np.ndarray  # (M, sines, s); no sines if they do not help
+    sine_scores: np.ndarray | None  # (N, M, s)
+    start_loss: float  # on the folds, of the bias alone
+    train_loss: float
+
+    def with_sines(self, share: float) -> tuple[Encoding, np.ndarray]:
+        """The encoding, and the coefficients (M, width, s), with a share of the sines."""
+        if self.sine_scores is None or not share:
+            none = {"frequencies": np.zeros((0, 0)), "phases": np.zeros(0)}
+            return dataclasses.replace(self.encoding, **none), self.weight
+        return self.encoding, np.concatenate([self.weight, np.float32(share) * self.sine_weight], axis=1)
+
+
+def solve_grade(X, targets, weights, folds, loss: Loss, num_members: int, random: np.random.Generator) -> Solved:
+    """Encode the columns, and solve for the coefficients of columns and sines."""
+    encoding = fit_encoding(X, weights)
+    encoded, num = encoding(X), len(encoding.columns)
+    rows = (targets, weights, folds, loss)
+    bias = np.asarray(loss.start(targets, weights), np.float32)
+    parts = (slice(0, num), slice(num, 2 * num), encoding.read)
+    linear = solve_linear(encoded, *rows, bias, num_members, parts)
+    scores = _products(encoded, linear.weight) + bias
+    solved = Solved(
+        encoding, encoded, linear.weight, bias, scores, np.zeros((num_members, 0, targets.shape[1])), None,
+        linear.start_loss, linear.train_loss,
+    )  # fmt: skip
+    few = len(X) < MAX_ROWS and num and loss.curvature is not None
+    return _add_sines(solved, rows, linear.fold_loss, random) if few else solved
+
+
+def _add_sines(solved: Solved, rows: tuple, least: float, random: np.random.Generator) -> Solved:
+    encoding, inputs = solved.encoding, solved.encoded[:, solved.encoding.read]
+    phases = random.uniform(0, 2 * np.pi, NUM_SINES)
+    used = np.arange(inputs.shape[1])
+    last = (len(encoding.columns), len(encoding.columns) + len(encoding.bin_columns))
+    for stop, scale in itertools.product(dict.fromkeys(last), SCALES):
+        frequencies = scale * draw_frequencies(inputs, used < stop, NUM_SINES, random)
+        features = sines(inputs, frequencies, phases)
+        linear = solve_linear(features, *rows, solved.scores, len(solved.weight), (slice(0, NUM_SINES),))
+        if linear.fold_loss < least:
+            least = linear.fold_loss
+            solved = solved._replace(
+                encoding=dataclasses.replace(encoding, frequencies=frequencies, phases=phases),
+                sine_weight=linear.weight,
+                sine_scores=_products(features, linear.weight),
+            )
+    return solved
+
+
+def _products(features: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """(N, M, s)"""
+    num_members, width, num_outputs = weight.shape
+    return (features @ weight.swapaxes(0, 1).reshape(width, -1)).reshape(len(features), num_members, num_outputs)
