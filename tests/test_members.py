@@ -14,8 +14,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from multigrade import MultiGradeClassifier, MultiGradeRegressor, SingleGradeClassifier, load_estimator
 from multigrade.estimators.encoding import fit_encoding
-from multigrade.estimators.linear import RIDGES, solve_linear
-from multigrade.estimators.members import assign_folds
+from multigrade.estimators.folds import assign_folds
+from multigrade.estimators.linear import RIDGES, FoldRows, solve_linear
 from multigrade.objectives import Squared
 
 X, Y = make_friedman1(120, noise=0.5, random_state=0)
@@ -63,14 +63,14 @@ def test_the_linear_grade_is_ridge_regression_without_the_fold():
     rows = np.asarray(X - X.mean(axis=0), np.float32)
     targets = (Y - Y.mean())[:, None]
     folds = assign_folds(targets, 8, np.random.default_rng(0))
-    linear, (start, least), _ = solve_linear(rows, targets, np.ones(len(X)), folds, Squared(), np.zeros(1), 8, 10)
+    linear = solve_linear(rows, FoldRows(targets, np.ones(len(X)), folds, Squared(), 8), np.zeros(1), [slice(0, 10)])
     train = folds != 3
     errors = []
     for ridge in RIDGES:
         model = Ridge(alpha=ridge * train.sum(), fit_intercept=False).fit(rows[train], targets[train])
         errors.append(np.abs(model.coef_.ravel() - linear.weight[3, :, 0]).max())
     assert min(errors) < 1e-3
-    assert least < start
+    assert linear.fold_loss < linear.start_loss
 
 
 def test_the_encoding_is_finite_for_all_finite_rows_and_linear_inside_a_bin():
@@ -80,7 +80,7 @@ def test_the_encoding_is_finite_for_all_finite_rows_and_linear_inside_a_bin():
     column, start, width = encoding.bin_columns[3], encoding.bin_starts[3], encoding.bin_widths[3]
     rows = np.tile(X[:1], (3, 1))
     rows[:, column] = start + width * np.array([0.25, 0.5, 0.75])
-    values = encoding(rows)[:, encoding.num_scaled + 3]
+    values = encoding(rows)[:, 2 * len(encoding.columns) + 3]
     np.testing.assert_allclose(np.diff(values), [0.5, 0.5], rtol=1e-4)
 
 

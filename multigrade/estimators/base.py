@@ -1,4 +1,4 @@
-"""What the estimators share: conventions, standardisation, rows, files.
+"""What the estimators share: parameters, conventions, standardisation, rows.
 
 With ``solver="auto"`` an estimator encodes the columns and fits members that decide on the rows they left out (see
 ``members``). With any other solver it standardises inputs and targets, describes a structure, and calls ``fit_grades``.
@@ -12,7 +12,8 @@ import os
 import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack
-from typing import Any
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar
 
 import jax.numpy as jnp
 import numpy as np
@@ -24,16 +25,16 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from .. import structures
-from ..files import read_arrays, telling_damage, write_arrays
-from ..model import MultiGrade, model_from_arrays, model_to_arrays
+from ..model import MultiGrade
 from ..networks import ACTIVATIONS
 from ..objectives import Loss, Squared
 from ..training import OPTIMISERS, Fit, Never, NoImprovement, Plan, Regression, fit_grades, warmup_cosine
 from ..training.optimisers import default_rate
-from ..training.record import Outcome, RunRecord, records_from_arrays, records_to_arrays
-from .encoding import Encoding, encoding_from_arrays, encoding_to_arrays
+from ..training.record import Outcome, RunRecord
+from .encoding import Encoding
 from .members import MAX_LAYERS, Size, default_size, fit_members
 from .programs import programs_on_disk
+from .storage import ESTIMATORS, load_estimator, write_estimator
 
 FULL_BATCH_ROWS = 4096  # up to here batch_size="auto" takes all rows in every step
 RECORDS_PER_GRADE = 100
@@ -45,13 +46,34 @@ ROW_SIZES = (64, 128, 256, 512)
 PREDICTED_ROWS = 2**14  # at a time
 AUTO = StrOptions({"auto"})
 
-_ESTIMATORS: dict[str, type["GradedEstimator"]] = {}  # by name, for files
+
+class Learned:
+    """What a fit learns; not parameters of a constructor."""
+
+    model_: MultiGrade
+    records_: tuple[RunRecord, ...]
+    certificates_: tuple  # of the grades that solver="convex" solved
+    encoding_: Encoding  # of solver="auto"
+    fold_losses_: tuple[float, ...]
+    x_mean_: np.ndarray
+    x_scale_: np.ndarray
+    y_mean_: np.ndarray
+    y_scale_: np.ndarray
+    classes_: np.ndarray  # of classifiers
+    n_features_in_: int
+    feature_names_in_: np.ndarray
+    # Column names of a table, kept in saved files for the command line.
+    target_names: list[str] | None = None
+    # A parameter of every constructor, but not the first of all.
+    hidden_layer_sizes: Any
 
 
-class GradedEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
-    """What regressors and classifiers share; a subclass gives its constructor, its structure, its loss and targets."""
+# Estimators are dataclasses for the sake of their constructors: a parameter and its default stand in one place.
+@dataclass(eq=False, repr=False)
+class GradedEstimator(Learned, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """What regressors and classifiers share; a subclass gives its own parameters, structure, loss and targets."""
 
-    _parameter_constraints: dict = {  # noqa: RUF012
+    _parameter_constraints: ClassVar[dict] = {
         "hidden_layer_sizes": ["array-like", AUTO],
         "activation": [StrOptions({*ACTIVATIONS, "auto"}), list, tuple],
         "solver": [StrOptions({*OPTIMISERS, "auto"})],
@@ -68,42 +90,29 @@ class GradedEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         "verbose": ["verbose"],
     }
 
-    # Set by the constructors of the subclasses.
-    solver: str
-    learning_rate: Any
-    hidden_layer_sizes: Any
-    activation: Any
-    alpha: Any
-    max_iter: Any
-    batch_size: Any
-    standardize: bool
-    early_stopping: bool
-    validation_fraction: float
-    n_iter_no_change: int
-    tol: float
-    random_state: Any
-    verbose: int
-    # Learned.
-    model_: MultiGrade
-    records_: tuple[RunRecord, ...]
-    certificates_: tuple  # of the grades that solver="convex" solved
-    encoding_: Encoding  # of solver="auto"
-    fold_losses_: tuple[float, ...]
-    x_mean_: np.ndarray
-    x_scale_: np.ndarray
-    y_mean_: np.ndarray
-    y_scale_: np.ndarray
-    n_features_in_: int
-    feature_names_in_: np.ndarray
     # What "auto" means with any other solver than "auto".
-    _plain: dict = {}  # noqa: RUF012
-    _y_checks: dict = {}  # noqa: RUF012
-    # Column names of a table, kept in saved files for the command line.
-    target_names: list[str] | None = None
+    _plain: ClassVar[dict] = {}
+    _y_checks: ClassVar[dict] = {}
+
+    # The parameters that all constructors share.
+    _: KW_ONLY
+    activation: Any = "auto"
+    solver: str = "auto"
+    learning_rate: Any = None
+    alpha: Any = "auto"
+    max_iter: Any = "auto"
+    batch_size: Any = "auto"
+    standardize: bool = True
+    early_stopping: bool = False
+    validation_fraction: float = 0.1
+    n_iter_no_change: int = 20
+    tol: float = 1e-4
+    random_state: Any = None
+    verbose: int = 0
 
     def __init_subclass__(cls, **options):
         super().__init_subclass__(**options)
-        _ESTIMATORS[cls.__name__] = cls
+        ESTIMATORS[cls.__name__] = cls
 
     def _structure(self, n_inputs: int, n_outputs: int) -> structures.Structure:
         raise NotImplementedError
@@ -353,7 +362,8 @@ class GradedEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         blocks = []
         for start in range(0, len(X), PREDICTED_ROWS):
             rows = X[start : start + PREDICTED_ROWS]
-            parts = [np.asarray(part)[: len(rows)] for part in function(self._network_inputs(rows))]
+            with programs_on_disk():
+                parts = [np.asarray(part)[: len(rows)] for part in function(self._network_inputs(rows))]
             if not all(np.isfinite(part).all() for part in parts):
                 raise ValueError("the prediction is not finite in float32; X is too far from the training rows")
             blocks.append(parts)
@@ -415,27 +425,7 @@ class GradedEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     def save(self, path: str | os.PathLike) -> None:
         """Write the fitted estimator as data (safetensors and JSON); ``load_estimator`` reads it."""
         check_is_fitted(self)
-        parameters = {name: _plain(name, value) for name, value in self.get_params().items()}
-        arrays, networks = model_to_arrays(self.model_)
-        arrays |= {name: getattr(self, name) for name in _SCALES}
-        if hasattr(self, "encoding_"):
-            arrays |= encoding_to_arrays(self.encoding_)
-        of_records, ends = records_to_arrays(self.records_)
-        arrays |= of_records
-        description = {
-            "class": type(self).__name__,
-            "parameters": parameters,
-            "model": networks,
-            "records": ends,
-            "certificates": [{**dataclasses.asdict(c), "outcome": c.outcome.name} for c in self.certificates_],
-            "features": self.n_features_in_,
-            "feature_names": list(getattr(self, "feature_names_in_", [])),
-            "learned": self._learned(),
-            "fold_losses": list(getattr(self, "fold_losses_", ())),
-            "target_names": self.target_names,
-            "seed": self._seed,
-        }
-        write_arrays(path, "estimator", arrays, description)
+        write_estimator(self, path)
 
     @classmethod
     def load(cls, path: str | os.PathLike):
@@ -444,66 +434,6 @@ class GradedEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         if not isinstance(estimator, cls):
             raise ValueError(f"{path} holds a {type(estimator).__name__}, not a {cls.__name__}")
         return estimator
-
-
-_SCALES = ("x_mean_", "x_scale_", "y_mean_", "y_scale_")
-
-
-def load_estimator(path: str | os.PathLike) -> GradedEstimator:
-    """Read what an estimator's ``save`` wrote."""
-    arrays, description, _ = read_arrays(path, "estimator")
-    with telling_damage(path, "estimator"):
-        return _from_file(path, arrays, description)
-
-
-def _from_file(path: str | os.PathLike, arrays: dict[str, np.ndarray], description: dict) -> "GradedEstimator":
-    if description.get("class") not in _ESTIMATORS:
-        raise ValueError(f"{path} holds an unknown estimator {description.get('class')!r}")
-    parameters = {name: _from_plain(value) for name, value in description["parameters"].items()}
-    estimator = _ESTIMATORS[description["class"]](**parameters)
-    estimator.model_ = model_from_arrays(arrays, description["model"])
-    if not all(np.isfinite(arrays[name]).all() for name in _SCALES):
-        raise ValueError(f"{path} is damaged: means or scales are not finite numbers")
-    for name in _SCALES:
-        setattr(estimator, name, arrays[name])
-    estimator.records_ = records_from_arrays(arrays, description["records"])
-    estimator.certificates_ = tuple(_certificate(fields) for fields in description.get("certificates", ()))
-    estimator.n_features_in_ = description["features"]
-    if description["feature_names"]:
-        estimator.feature_names_in_ = np.array(description["feature_names"], dtype=object)
-    estimator.target_names = description["target_names"]
-    estimator._seed = description["seed"]
-    if "encoding/columns" in arrays:
-        estimator.encoding_ = encoding_from_arrays(arrays, estimator.n_features_in_)
-        if estimator.encoding_.width != estimator.model_.grades[0].network.widths[0]:
-            raise ValueError(f"{path} is damaged: its encoding is not that of its first grade")
-        estimator.fold_losses_ = tuple(description["fold_losses"])
-    estimator._set_learned(description.get("learned") or {"y_is_flat": description.get("y_is_flat", True)})
-    return estimator
-
-
-def _plain(name: str, value):
-    """A parameter as JSON holds it: NumPy's numbers and arrays as Python's numbers and lists, tuples named as such."""
-    if isinstance(value, (np.generic, np.ndarray)):
-        value = value.tolist()
-    if isinstance(value, (list, tuple)) and not hasattr(value, "_fields"):
-        parts = [_plain(name, part) for part in value]
-        return {"tuple": parts} if isinstance(value, tuple) else parts
-    if not isinstance(value, (str, int, float, bool, type(None))):
-        raise ValueError(f"only plain values can be saved; {name} is {value!r}")
-    return value
-
-
-def _from_plain(value):
-    if isinstance(value, dict):
-        return tuple(map(_from_plain, value["tuple"]))
-    return list(map(_from_plain, value)) if isinstance(value, list) else value
-
-
-def _certificate(fields: dict):
-    from ..convex import Certificate, Outcome
-
-    return Certificate(**{**fields, "outcome": Outcome[fields["outcome"]]})
 
 
 def _some_rows(X, targets, weights):

@@ -4,6 +4,8 @@ A grade adds to the scores of the classes, and the logistic (two classes) or mul
 """
 
 import numbers
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import ClassifierMixin
@@ -17,16 +19,17 @@ from .base import AUTO, GradedEstimator, widths
 from .regressors import graded_structure
 
 
+@dataclass(eq=False, repr=False)
 class GradedClassifier(ClassifierMixin, GradedEstimator):
-    """What the classifiers share; a subclass gives its constructor and its structure."""
+    """What the classifiers share; a subclass gives its own parameters and its structure."""
 
-    _parameter_constraints: dict = {  # noqa: RUF012
+    _parameter_constraints: ClassVar[dict] = {
         **GradedEstimator._parameter_constraints,
         "class_weight": [dict, StrOptions({"balanced"}), None],
     }
-    _y_checks: dict = {}  # noqa: RUF012
-    classes_: np.ndarray
-    class_weight: dict | str | None
+
+    _: KW_ONLY
+    class_weight: dict | str | None = None
 
     def _loss(self) -> Loss:
         return Logistic() if len(self.classes_) == 2 else Multinomial()
@@ -83,6 +86,7 @@ class GradedClassifier(ClassifierMixin, GradedEstimator):
         self.classes_ = np.array(learned["classes"], dtype=np.dtype(learned["dtype"]))
 
 
+@dataclass(eq=False, repr=False)
 class MultiGradeClassifier(GradedClassifier):
     """Multi-grade deep learning (MGDL) for classes: shallow networks, each of which adds to the scores so far.
 
@@ -102,97 +106,40 @@ class MultiGradeClassifier(GradedClassifier):
     [np.str_('down'), np.str_('up')]
     """
 
-    _parameter_constraints: dict = {  # noqa: RUF012
+    _parameter_constraints: ClassVar[dict] = {
         **GradedClassifier._parameter_constraints,
         "n_grades": [Interval(numbers.Integral, 1, None, closed="left"), AUTO],
         "warm_start": ["boolean"],
     }
-    _plain = {"n_grades": 3, "hidden_layer_sizes": (64, 64), "activation": "relu", "alpha": 1e-3, "max_iter": 300}  # noqa: RUF012
+    _plain: ClassVar[dict] = {
+        "n_grades": 3,
+        "hidden_layer_sizes": (64, 64),
+        "activation": "relu",
+        "alpha": 1e-3,
+        "max_iter": 300,
+    }
 
-    def __init__(
-        self,
-        n_grades="auto",
-        hidden_layer_sizes="auto",
-        *,
-        activation="auto",
-        solver="auto",
-        learning_rate=None,
-        alpha="auto",
-        max_iter="auto",
-        batch_size="auto",
-        class_weight=None,
-        standardize=True,
-        early_stopping=False,
-        validation_fraction=0.1,
-        n_iter_no_change=20,
-        tol=1e-4,
-        warm_start=False,
-        random_state=None,
-        verbose=0,
-    ):
-        self.n_grades = n_grades
-        self.hidden_layer_sizes = hidden_layer_sizes
-        self.activation = activation
-        self.solver = solver
-        self.learning_rate = learning_rate
-        self.alpha = alpha
-        self.max_iter = max_iter
-        self.batch_size = batch_size
-        self.class_weight = class_weight
-        self.standardize = standardize
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
-        self.tol = tol
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.verbose = verbose
+    n_grades: Any = "auto"
+    hidden_layer_sizes: Any = "auto"
+    _: KW_ONLY
+    warm_start: bool = False
 
     def _structure(self, n_inputs: int, n_outputs: int) -> structures.Structure:
         return graded_structure(self, n_inputs, n_outputs)
 
 
+@dataclass(eq=False, repr=False)
 class SingleGradeClassifier(GradedClassifier):
     """Standard deep learning (SGDL) for classes: one network, trained at once. Parameters as in
     ``MultiGradeClassifier``; a tenth of the rows is held out by default, without which cross-entropy overfits.
     """
 
-    _plain = {"hidden_layer_sizes": (64,) * 6, "activation": "relu", "alpha": 1e-3, "max_iter": 900}  # noqa: RUF012
+    _plain: ClassVar[dict] = {"hidden_layer_sizes": (64,) * 6, "activation": "relu", "alpha": 1e-3, "max_iter": 900}
 
-    def __init__(
-        self,
-        hidden_layer_sizes="auto",
-        *,
-        activation="auto",
-        solver="muon",
-        learning_rate=None,
-        alpha="auto",
-        max_iter="auto",
-        batch_size="auto",
-        class_weight=None,
-        standardize=True,
-        early_stopping=True,
-        validation_fraction=0.1,
-        n_iter_no_change=20,
-        tol=1e-4,
-        random_state=None,
-        verbose=0,
-    ):
-        self.hidden_layer_sizes = hidden_layer_sizes
-        self.activation = activation
-        self.solver = solver
-        self.learning_rate = learning_rate
-        self.alpha = alpha
-        self.max_iter = max_iter
-        self.batch_size = batch_size
-        self.class_weight = class_weight
-        self.standardize = standardize
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
-        self.tol = tol
-        self.random_state = random_state
-        self.verbose = verbose
+    hidden_layer_sizes: Any = "auto"
+    _: KW_ONLY
+    solver: str = "muon"
+    early_stopping: bool = True
 
     def _structure(self, n_inputs: int, n_outputs: int) -> structures.Structure:
         hidden = [widths(self._value("hidden_layer_sizes"))]

@@ -7,8 +7,8 @@
               with steps, as trees draw them, is linear (Gorishniy et al., "On embeddings for numerical features in
               tabular deep learning", 2022)
 
-Random sines of the clipped columns, and perhaps of the bins, may follow: sqrt(2) sin(W'z + phase), in which functions that
-are smooth in all columns together are linear (Rahimi and Recht, "Random features for large-scale kernel machines",
+Random sines of the clipped columns, and perhaps of the bins, may follow: sqrt(2) sin(W'z + phase), in which functions
+that are smooth in all columns together are linear (Rahimi and Recht, "Random features for large-scale kernel machines",
 2007). The linear grade chooses among all these, networks read the clipped columns and the bins. Everything is learned
 from the training rows, weighted: a row of weight 2 is a row that stands there twice.
 """
@@ -26,8 +26,8 @@ MAX_WIDTH = 512  # of all bins together, about
 
 @dataclasses.dataclass(frozen=True)
 class Encoding:
-    """Columns that vary: plain, then clipped; then the bins of those with more than two values; then columns of 0, up to
-    a width that tables share; then sines."""
+    """Columns that vary: plain, then clipped; then the bins of those with more than two values; then columns of 0, up
+    to a width that tables share; then sines."""
 
     columns: np.ndarray  # which columns vary
     low: np.ndarray  # plain columns end half a range beyond the training rows

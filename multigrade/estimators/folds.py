@@ -4,7 +4,7 @@ Member k of a fit leaves out fold k. Arrays of held-out rows are (R, M, ...): co
 front by rows of weight 0.
 """
 
-import jax.numpy as jnp
+import jax
 import numpy as np
 from jax import Array
 
@@ -41,7 +41,7 @@ def num_rows_padded(num_rows: int) -> int:
 def padded(array: np.ndarray) -> Array:
     """Rows of 0 in front, up to the next of few sizes: the last row is then never one of weight 0."""
     missing = num_rows_padded(len(array)) - len(array)
-    return jnp.asarray(np.pad(np.asarray(array, np.float32), [(missing, 0)] + [(0, 0)] * (array.ndim - 1)))
+    return jax.device_put(np.pad(np.asarray(array, np.float32), [(missing, 0)] + [(0, 0)] * (array.ndim - 1)))
 
 
 def is_surely_positive(gains: np.ndarray, weights: np.ndarray) -> bool:

@@ -8,8 +8,8 @@ lowers the loss at every step (Boehning and Lindsay, 1988), and for the squared 
 One eigendecomposition of X'WX for each member serves all ridges; they are tried from strong to weak, each starting
 where the last one ended, until the loss on the folds has risen twice.
 
-Several sets of columns are tried so, each with the ridge that suits it. The grade is their mixture with the least loss on
-the folds: on few rows no set of columns is surely the best, and a mean errs less than a choice.
+Several sets of columns are tried so, each with the ridge that suits it. The grade is their mixture with the least loss
+on the folds: on few rows no set of columns is surely the best, and a mean errs less than a choice.
 """
 
 import itertools
@@ -27,6 +27,16 @@ NUM_ITERATIONS = 8
 NUM_SHARES = 4
 
 
+class FoldRows(NamedTuple):
+    """What is fitted, by whom: member k of ``num_members`` leaves out the rows of fold k."""
+
+    targets: np.ndarray  # (N, s)
+    weights: np.ndarray  # (N,)
+    folds: np.ndarray  # (N,)
+    loss: Loss
+    num_members: int
+
+
 class Linear(NamedTuple):
     """Linear maps of the members, the loss on the folds without and with them, and on the other rows with them."""
 
@@ -36,17 +46,15 @@ class Linear(NamedTuple):
     train_loss: float
 
 
-def solve_linear(
-    inputs, targets, weights, folds, loss: Loss, start, num_members: int, columns: Sequence[slice]
-) -> Linear:
-    """Linear maps that add to the scores ``start``, (s,) or (N, M, s).
+def solve_linear(inputs: np.ndarray, rows: FoldRows, start: np.ndarray, columns: Sequence[slice]) -> Linear:
+    """Linear maps of the inputs (N, d) that add to the scores ``start``, (s,) or (N, M, s).
 
     Each of the slices of ``columns`` is tried alone, and mixtures of them. A loss of unbounded curvature has none.
     """
-    problem = _Problem(inputs, targets, weights, folds, loss, start, num_members)
-    best = np.zeros((inputs.shape[1], num_members, targets.shape[1]), np.float32)
+    problem = _Problem(inputs, rows, start)
+    best = np.zeros((inputs.shape[1], rows.num_members, rows.targets.shape[1]), np.float32)
     first = least = problem.fold_loss(best)
-    if loss.curvature is not None:
+    if rows.loss.curvature is not None:
         ends = [min(problem.path(part), key=lambda end: end[0])[1] for part in columns if part.stop > part.start]
         for shares in _mixtures(len(ends)):
             mixture = sum((np.float32(a) * end for a, end in zip(shares, ends, strict=True) if a), np.zeros_like(best))
@@ -66,12 +74,12 @@ def _mixtures(num: int) -> list[tuple[float, ...]]:
 class _Problem:
     """Coefficients are (d, M, s) here: X B of all members is then one product."""
 
-    def __init__(self, inputs, targets, weights, folds, loss, start, num_members: int):
-        self.x, self.loss, self.num_members = np.asarray(inputs, np.float32), loss, num_members
+    def __init__(self, inputs: np.ndarray, rows: FoldRows, start: np.ndarray):
+        self.x, self.loss, self.num_members = np.asarray(inputs, np.float32), rows.loss, rows.num_members
         self.start = np.asarray(start, np.float32)
-        self.targets = np.asarray(targets[:, None], np.float32)
-        weights = np.asarray(weights / np.mean(weights), np.float64)
-        own = folds[:, None] == np.arange(num_members)
+        self.targets = np.asarray(rows.targets[:, None], np.float32)
+        weights = np.asarray(rows.weights / np.mean(rows.weights), np.float64)
+        own = rows.folds[:, None] == np.arange(rows.num_members)
         self.held = np.where(own, weights[:, None], 0)
         self.train = (weights[:, None] - self.held).astype(np.float32)
         self.totals = np.maximum(self.train.sum(axis=0, dtype=np.float64), 1e-12).astype(np.float32)

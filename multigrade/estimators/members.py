@@ -31,6 +31,7 @@ from ..training import GradeProblem, NoImprovement, Plan, minimise, warmup_cosin
 from ..training.record import Outcome, RunRecord
 from .encoding import Encoding
 from .folds import assign_folds, held_rows, is_surely_positive, padded
+from .linear import FoldRows
 from .solved import Solved, solve_grade
 
 NUM_FOLDS = 8
@@ -165,7 +166,7 @@ def fit_members(
     """
     random = np.random.default_rng(seed)
     folds = assign_folds(targets, NUM_FOLDS, random)
-    solved = solve_grade(X, targets, weights, folds, loss, size.num_members, random)
+    solved = solve_grade(X, FoldRows(targets, weights, folds, loss, size.num_members), random)
     table = _table(solved.encoded[:, solved.encoding.read], targets, weights, folds, solved.scores)
     grades, records, stages = [], [], [table.held.scores]
     for index in range(1, size.num_grades):
@@ -183,7 +184,7 @@ def fit_members(
 
 
 class Mixture(NamedTuple):
-    """Shares of the sines and of the networks, how many networks are kept, and the loss on the folds after each grade."""
+    """Shares of sines and of networks, how many networks are kept, and the loss on the folds after each grade."""
 
     of_sines: float
     of_networks: float
@@ -192,7 +193,7 @@ class Mixture(NamedTuple):
 
 
 def _mix(loss: Loss, held: MemberRows, stages: list[Array], sine_scores: Array | None) -> Mixture:
-    """The shares with the least loss on the folds. Networks that then do not surely lower it are left out."""
+    """The shares with the least loss on the folds. Sines alone, and then networks, must surely lower it to be kept."""
     weights = np.asarray(held.weights, np.float64)
     if sine_scores is None:
         losses = [np.asarray(held.weights * loss(stage, held.targets), np.float64) for stage in stages]
@@ -201,6 +202,8 @@ def _mix(loss: Loss, held: MemberRows, stages: list[Array], sine_scores: Array |
     shares = np.array([(a, b) for b in SHARES for a in SHARES], np.float32)
     losses = np.asarray(_mixed_losses(loss, held, stages[0], sine_scores, networks, shares), np.float64)
     alone = int(losses[: len(SHARES)].sum(axis=(1, 2)).argmin())
+    if not is_surely_positive(losses[0] - losses[alone], weights):
+        return _mix(loss, held, stages, None)
     chosen = int(losses.sum(axis=(1, 2)).argmin())
     if not is_surely_positive(losses[alone] - losses[chosen], weights):
         chosen, stages = alone, stages[:1]
@@ -226,18 +229,18 @@ def _mixed(solved: Solved, grades: list[Grade], records: tuple, mixture: Mixture
     """The model with these shares. The first network has weights 0 where it does not read the encoding."""
     encoding, weight = solved.with_sines(mixture.of_sines)
     num_members, _, num_outputs = weight.shape
-    bias = jnp.asarray(np.tile(solved.bias, (num_members, 1)))
     linear = Members(Network((encoding.width, num_outputs)), num_members)
-    model = MultiGrade((Grade(linear, (Layer(jnp.asarray(weight), bias),), jnp.float32(1)),))
+    layer = Layer(weight, np.tile(solved.bias, (num_members, 1)))
+    model = MultiGrade((jax.device_put(Grade(linear, (layer,), np.float32(1))),))
     for index, grade in enumerate(grades):
-        network, (first, *others, output) = grade.network, grade.params
+        network: Any = grade.network
+        first, *others, output = grade.params
         if index == 0:
             unread = (encoding.read.start, encoding.width - encoding.read.stop)
             first = first._replace(weight=np.pad(first.weight, ((0, 0), unread, (0, 0))))
             network = Members(Network((encoding.width, *network.widths[1:]), network.sub.activation), num_members)
         output = Layer(*(np.float32(mixture.of_networks) * part for part in output))
-        params = tuple(Layer(*map(jnp.asarray, layer)) for layer in (first, *others, output))
-        model = model.add(Grade(network, params, jnp.float32(1)))
+        model = model.add(jax.device_put(Grade(network, (first, *others, output), np.float32(1))))
     first_record = _record_of_linear(solved.train_loss, mixture.losses[0])
     losses = (solved.start_loss, *mixture.losses)
     return MemberFit(encoding, model, (first_record, *records[: len(grades)]), losses)
@@ -281,7 +284,7 @@ def _initial(network: Members, random: np.random.Generator) -> tuple[Layer, ...]
         weight = random.normal(0, inputs**-0.5, (network.num, inputs, outputs))
         bias = random.normal(0, 0.5, (network.num, outputs))
         layers.append(Layer(*(np.asarray(part, np.float32) for part in (weight, bias))))
-    return (*layers[:-1], Layer(*map(np.zeros_like, layers[-1])))
+    return jax.device_put((*layers[:-1], Layer(*map(np.zeros_like, layers[-1]))))
 
 
 @jax.jit
@@ -323,7 +326,7 @@ def _thresholds(weights: Array) -> Array:
     """t_1 <= t_2 <= ...: row n is drawn with probability (t_{n+1} - t_n) / 2^32, proportional to its weights' sum."""
     cumulated = np.cumsum(np.asarray(weights, np.float64).max(axis=1))
     at = np.rint(cumulated[:-1] / cumulated[-1] * 2.0**32)
-    return jnp.asarray(np.minimum(at, 2.0**32 - 1).astype(np.uint32))
+    return jax.device_put(np.minimum(at, 2.0**32 - 1).astype(np.uint32))
 
 
 def _record_of_linear(train_loss: float, fold_loss: float) -> RunRecord:

@@ -22,7 +22,7 @@ def programs_on_disk():
         yield
         return
     shortest = jax.config.values["jax_persistent_cache_min_compile_time_secs"]
-    _use(folder, 0.3)
+    _use(folder, 0.0)
     try:
         yield
     finally:

@@ -1,9 +1,11 @@
 """The three regressors: MultiGradeRegressor (MGDL), SingleGradeRegressor (SGDL), MultiScaleRegressor (MSDL).
 
-Each gives its constructor and its structure; SGDL and MSDL are structures of one grade.
+Each gives its own parameters and its structure; SGDL and MSDL are structures of one grade.
 """
 
 import numbers
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -22,17 +24,20 @@ from .base import AUTO, GradedEstimator, widths
 REGRESSION_LOSSES = ("squared_error", "huber", "quantile", "poisson")
 
 
+@dataclass(eq=False, repr=False)
 class GradedRegressor(MultiOutputMixin, RegressorMixin, GradedEstimator):
-    """What the three regressors share; a subclass gives its constructor and its structure."""
+    """What the three regressors share; a subclass gives its own parameters and its structure."""
 
-    _parameter_constraints: dict = {  # noqa: RUF012
+    _parameter_constraints: ClassVar[dict] = {
         **GradedEstimator._parameter_constraints,
         "loss": [StrOptions(set(REGRESSION_LOSSES))],
         "quantile": [Interval(numbers.Real, 0, 1, closed="neither")],
     }
-    _y_checks = {"multi_output": True, "y_numeric": True}  # noqa: RUF012
-    loss: str
-    quantile: float
+    _y_checks: ClassVar[dict] = {"multi_output": True, "y_numeric": True}
+
+    _: KW_ONLY
+    loss: str = "squared_error"
+    quantile: float = 0.5
 
     def _loss(self) -> Loss:
         options = {"quantile": self.quantile} if self.loss == "quantile" else {}
@@ -66,6 +71,7 @@ class GradedRegressor(MultiOutputMixin, RegressorMixin, GradedEstimator):
         self._y_is_flat = learned["y_is_flat"]
 
 
+@dataclass(eq=False, repr=False)
 class MultiGradeRegressor(GradedRegressor):
     """Multi-grade deep learning (MGDL): shallow networks, each fitted to what the earlier ones leave over.
 
@@ -134,7 +140,7 @@ class MultiGradeRegressor(GradedRegressor):
         Above 0, show the live view.
     """
 
-    _parameter_constraints: dict = {  # noqa: RUF012
+    _parameter_constraints: ClassVar[dict] = {
         **GradedRegressor._parameter_constraints,
         "n_grades": [Interval(numbers.Integral, 1, None, closed="left"), AUTO],
         "solver": [StrOptions({*OPTIMISERS, "auto", "convex"})],
@@ -142,52 +148,20 @@ class MultiGradeRegressor(GradedRegressor):
         "residual_scaling": ["boolean"],
         "warm_start": ["boolean"],
     }
-    _plain = {"n_grades": 3, "hidden_layer_sizes": (64, 64), "activation": "relu", "alpha": 1e-3, "max_iter": 300}  # noqa: RUF012
+    _plain: ClassVar[dict] = {
+        "n_grades": 3,
+        "hidden_layer_sizes": (64, 64),
+        "activation": "relu",
+        "alpha": 1e-3,
+        "max_iter": 300,
+    }
 
-    def __init__(
-        self,
-        n_grades="auto",
-        hidden_layer_sizes="auto",
-        *,
-        loss="squared_error",
-        quantile=0.5,
-        activation="auto",
-        solver="auto",
-        learning_rate=None,
-        alpha="auto",
-        max_iter="auto",
-        batch_size="auto",
-        precision="single",
-        residual_scaling=True,
-        standardize=True,
-        early_stopping=False,
-        validation_fraction=0.1,
-        n_iter_no_change=20,
-        tol=1e-4,
-        warm_start=False,
-        random_state=None,
-        verbose=0,
-    ):
-        self.n_grades = n_grades
-        self.hidden_layer_sizes = hidden_layer_sizes
-        self.loss = loss
-        self.quantile = quantile
-        self.activation = activation
-        self.solver = solver
-        self.learning_rate = learning_rate
-        self.alpha = alpha
-        self.max_iter = max_iter
-        self.batch_size = batch_size
-        self.precision = precision
-        self.residual_scaling = residual_scaling
-        self.standardize = standardize
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
-        self.tol = tol
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.verbose = verbose
+    n_grades: Any = "auto"
+    hidden_layer_sizes: Any = "auto"
+    _: KW_ONLY
+    precision: str = "single"
+    residual_scaling: bool = True
+    warm_start: bool = False
 
     def _structure(self, n_inputs: int, n_outputs: int) -> structures.Structure:
         return graded_structure(self, n_inputs, n_outputs)
@@ -249,55 +223,27 @@ class MultiGradeRegressor(GradedRegressor):
         self.model_, self.records_, self.certificates_ = model, records, certificates
 
 
+@dataclass(eq=False, repr=False)
 class SingleGradeRegressor(GradedRegressor):
     """Standard deep learning (SGDL): one network, trained at once. Parameters as in ``MultiGradeRegressor``."""
 
-    _parameter_constraints: dict = {  # noqa: RUF012
+    _parameter_constraints: ClassVar[dict] = {
         **GradedRegressor._parameter_constraints,
         "solver": [StrOptions(set(OPTIMISERS))],
     }
 
-    def __init__(
-        self,
-        hidden_layer_sizes=(64, 64, 64, 64, 64, 64),
-        *,
-        loss="squared_error",
-        quantile=0.5,
-        activation="relu",
-        solver="muon",
-        learning_rate=None,
-        alpha=1e-3,
-        max_iter=900,
-        batch_size="auto",
-        standardize=True,
-        early_stopping=False,
-        validation_fraction=0.1,
-        n_iter_no_change=20,
-        tol=1e-4,
-        random_state=None,
-        verbose=0,
-    ):
-        self.hidden_layer_sizes = hidden_layer_sizes
-        self.loss = loss
-        self.quantile = quantile
-        self.activation = activation
-        self.solver = solver
-        self.learning_rate = learning_rate
-        self.alpha = alpha
-        self.max_iter = max_iter
-        self.batch_size = batch_size
-        self.standardize = standardize
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
-        self.tol = tol
-        self.random_state = random_state
-        self.verbose = verbose
+    hidden_layer_sizes: Any = (64, 64, 64, 64, 64, 64)
+    _: KW_ONLY
+    activation: Any = "relu"
+    solver: str = "muon"
+    alpha: Any = 1e-3
+    max_iter: Any = 900
 
     def _structure(self, n_inputs: int, n_outputs: int) -> structures.Structure:
         return structures.graded(n_inputs, [widths(self.hidden_layer_sizes)], n_outputs, activation=self.activation)
 
 
+@dataclass(eq=False, repr=False)
 class MultiScaleRegressor(GradedRegressor):
     """Multi-scale deep learning (MSDL): sub-networks on the input times each of ``scales``, outputs summed.
 
@@ -305,51 +251,20 @@ class MultiScaleRegressor(GradedRegressor):
     ``MultiGradeRegressor``.
     """
 
-    _parameter_constraints: dict = {  # noqa: RUF012
+    _parameter_constraints: ClassVar[dict] = {
         **GradedRegressor._parameter_constraints,
         "activation": [StrOptions(set(ACTIVATIONS))],
         "solver": [StrOptions(set(OPTIMISERS))],
         "scales": ["array-like"],
     }
 
-    def __init__(
-        self,
-        hidden_layer_sizes=(32, 32, 32),
-        *,
-        loss="squared_error",
-        quantile=0.5,
-        scales=(1.0, 2.0, 4.0, 8.0),
-        activation="relu",
-        solver="muon",
-        learning_rate=None,
-        alpha=1e-3,
-        max_iter=900,
-        batch_size="auto",
-        standardize=True,
-        early_stopping=False,
-        validation_fraction=0.1,
-        n_iter_no_change=20,
-        tol=1e-4,
-        random_state=None,
-        verbose=0,
-    ):
-        self.hidden_layer_sizes = hidden_layer_sizes
-        self.loss = loss
-        self.quantile = quantile
-        self.scales = scales
-        self.activation = activation
-        self.solver = solver
-        self.learning_rate = learning_rate
-        self.alpha = alpha
-        self.max_iter = max_iter
-        self.batch_size = batch_size
-        self.standardize = standardize
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
-        self.tol = tol
-        self.random_state = random_state
-        self.verbose = verbose
+    hidden_layer_sizes: Any = (32, 32, 32)
+    _: KW_ONLY
+    scales: Any = (1.0, 2.0, 4.0, 8.0)
+    activation: Any = "relu"
+    solver: str = "muon"
+    alpha: Any = 1e-3
+    max_iter: Any = 900
 
     def _structure(self, n_inputs: int, n_outputs: int) -> structures.Structure:
         layers = (n_inputs, *widths(self.hidden_layer_sizes), n_outputs)

@@ -1,7 +1,7 @@
 """Grade 1 of a table: linear in the encoded columns and, where rows are few, in random sines of them; solved.
 
-The sines add to the columns and are solved after them. They draw what is smooth in several columns together, as a kernel
-machine does. Which columns they read, and how fast they vary, the folds choose.
+The sines add to the columns and are solved after them. They draw what is smooth in several columns together, as a
+kernel machine does. Which columns they read, and how fast they vary, the folds choose.
 """
 
 import dataclasses
@@ -10,9 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..objectives import Loss
 from .encoding import Encoding, draw_frequencies, fit_encoding, sines
-from .linear import solve_linear
+from .linear import FoldRows, solve_linear
 
 NUM_SINES = 256
 MAX_ROWS = 4096  # with more rows networks draw what sines draw, and better
@@ -40,24 +39,20 @@ class Solved(NamedTuple):
         return self.encoding, np.concatenate([self.weight, np.float32(share) * self.sine_weight], axis=1)
 
 
-def solve_grade(X, targets, weights, folds, loss: Loss, num_members: int, random: np.random.Generator) -> Solved:
-    """Encode the columns, and solve for the coefficients of columns and sines."""
-    encoding = fit_encoding(X, weights)
+def solve_grade(X: np.ndarray, rows: FoldRows, random: np.random.Generator) -> Solved:
+    """Encode the columns X, and solve for the coefficients of columns and sines."""
+    encoding = fit_encoding(X, rows.weights)
     encoded, num = encoding(X), len(encoding.columns)
-    rows = (targets, weights, folds, loss)
-    bias = np.asarray(loss.start(targets, weights), np.float32)
-    parts = (slice(0, num), slice(num, 2 * num), encoding.read)
-    linear = solve_linear(encoded, *rows, bias, num_members, parts)
+    bias = np.asarray(rows.loss.start(rows.targets, rows.weights), np.float32)
+    linear = solve_linear(encoded, rows, bias, (slice(0, num), slice(num, 2 * num), encoding.read))
     scores = _products(encoded, linear.weight) + bias
-    solved = Solved(
-        encoding, encoded, linear.weight, bias, scores, np.zeros((num_members, 0, targets.shape[1])), None,
-        linear.start_loss, linear.train_loss,
-    )  # fmt: skip
-    few = len(X) < MAX_ROWS and num and loss.curvature is not None
+    no_sines = linear.weight[:, :0], None
+    solved = Solved(encoding, encoded, linear.weight, bias, scores, *no_sines, linear.start_loss, linear.train_loss)
+    few = len(X) < MAX_ROWS and num and rows.loss.curvature is not None
     return _add_sines(solved, rows, linear.fold_loss, random) if few else solved
 
 
-def _add_sines(solved: Solved, rows: tuple, least: float, random: np.random.Generator) -> Solved:
+def _add_sines(solved: Solved, rows: FoldRows, least: float, random: np.random.Generator) -> Solved:
     encoding, inputs = solved.encoding, solved.encoded[:, solved.encoding.read]
     phases = random.uniform(0, 2 * np.pi, NUM_SINES)
     used = np.arange(inputs.shape[1])
@@ -65,7 +60,7 @@ def _add_sines(solved: Solved, rows: tuple, least: float, random: np.random.Gene
     for stop, scale in itertools.product(dict.fromkeys(last), SCALES):
         frequencies = scale * draw_frequencies(inputs, used < stop, NUM_SINES, random)
         features = sines(inputs, frequencies, phases)
-        linear = solve_linear(features, *rows, solved.scores, len(solved.weight), (slice(0, NUM_SINES),))
+        linear = solve_linear(features, rows, solved.scores, (slice(0, NUM_SINES),))
         if linear.fold_loss < least:
             least = linear.fold_loss
             solved = solved._replace(

@@ -135,12 +135,18 @@ def minimise(
         now = now._replace(companion=program.companion.init(now))
     best = (jnp.asarray(jnp.inf), params) if plan.keep == "best" else ()
     state = State(now, now, best, plan.stopping.init(), jnp.bool_(True), jnp.bool_(False))
-    # Copies, for the loop overwrites its buffers, of strong types: a second chunk must find the first one's program.
-    state = jax.tree.map(lambda leaf: jnp.array(leaf, jnp.result_type(leaf)), state)
+    state = _copied(state)
     host = _Host(program, transformation, plan, grade, np.float32(problem.loss_unit))
     if saving is not None and saving.resume is not None:
         state = host.from_arrays(saving.resume, state)
     return host.run(placed_like(problem.data, state), time_limit=plan.time_limit, saving=saving)
+
+
+@jax.jit
+def _copied(state: State) -> State:
+    """Copies, for the loop overwrites its buffers; of strong types, for a second chunk must find the first one's
+    program."""
+    return jax.tree.map(lambda leaf: jnp.array(leaf, jnp.result_type(leaf), copy=True), state)
 
 
 def _program(problem: GradeProblem, plan: Plan, key: Array | None) -> Program:
