@@ -92,8 +92,9 @@ class MultiGradeRegressor(GradedRegressor):
         "auto" is silu with solver="auto" and relu otherwise.
     solver : str
         "auto" is made for tables, and decides everything on training rows that it leaves out: grade 1 is linear in
-        scaled columns and their quantile bins, and solved; further grades are networks trained by Adam with dropout,
-        eight members (four from 4096 rows on) in one compiled program, each of which leaves out an eighth of the rows.
+        the columns, their quantile bins and (below 4096 rows) random sines of both, and solved; further grades are
+        networks trained by Adam with dropout, eight members (four from 4096 rows on) in one compiled program, each of
+        which leaves out an eighth of the rows.
         A grade that does not surely lower the loss on the rows left out is not added; ``fold_losses_`` has that loss
         before any grade and after each. The prediction is the mean of the members. standardize, residual_scaling,
         early_stopping and what belongs to it then play no part; alpha, warm_start and a checkpoint are refused.
@@ -109,7 +110,7 @@ class MultiGradeRegressor(GradedRegressor):
         Weight decay, alpha/2 times the sum of squared weights of a grade, in the loss of its standardised targets; with
         ``residual_scaling``, of the residual divided by epsilon_l. "auto" is 1e-3.
     max_iter : int or "auto"
-        Steps per grade. "auto" is 300; with solver="auto" 1500, and 3000 from 4096 rows on, of which the rows left out
+        Steps per grade. "auto" is 300; with solver="auto" 1000, and 3000 from 4096 rows on, of which the rows left out
         decide how many are kept.
     batch_size : int, "auto" or None
         Rows per step; "auto" takes all up to 4096 rows and 1024 random ones beyond (128 and 256 with solver="auto"),
@@ -174,7 +175,9 @@ class MultiGradeRegressor(GradedRegressor):
         if self.early_stopping:
             raise ValueError("early_stopping must be False with solver='convex': a grade is solved, not trained")
         if self.loss != "squared_error":
-            raise ValueError(f"loss must be 'squared_error' with solver='convex'; got {self.loss!r}")
+            raise ValueError(
+                f"loss must be 'squared_error' with solver='convex', whose certificate is of it; got {self.loss!r}"
+            )
         if not self._value("alpha") > 0:
             raise ValueError(f"alpha must be positive with solver='convex'; got {self.alpha!r}")
         self._solve_grades(rows, *self._so_far(continuing, self._value("n_grades")))
