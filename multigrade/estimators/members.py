@@ -58,9 +58,9 @@ class Size:
 
 
 def default_size(num_rows: int) -> Size:
-    """Few rows: many small members and at most 1000 steps. Many: fewer, larger members and at most 3000 steps."""
+    """Few rows: many small members and at most 1500 steps. Many: fewer, larger members and at most 3000 steps."""
     if num_rows < 4096:
-        return Size(NUM_FOLDS, (64, 64), 1000, 128, 50, learning_rate=5e-3)
+        return Size(NUM_FOLDS, (64, 64), 1500, 128, 100)
     return Size(4, (128, 128), 3000, 256, 40)
 
 

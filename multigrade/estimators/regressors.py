@@ -110,7 +110,7 @@ class MultiGradeRegressor(GradedRegressor):
         Weight decay, alpha/2 times the sum of squared weights of a grade, in the loss of its standardised targets; with
         ``residual_scaling``, of the residual divided by epsilon_l. "auto" is 1e-3.
     max_iter : int or "auto"
-        Steps per grade. "auto" is 300; with solver="auto" 1000, and 3000 from 4096 rows on, of which the rows left out
+        Steps per grade. "auto" is 300; with solver="auto" 1500, and 3000 from 4096 rows on, of which the rows left out
         decide how many are kept.
     batch_size : int, "auto" or None
         Rows per step; "auto" takes all up to 4096 rows and 1024 random ones beyond (128 and 256 with solver="auto"),
