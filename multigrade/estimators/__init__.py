@@ -1,8 +1,8 @@
 """scikit-learn estimators."""
 
-from .base import load_estimator
 from .classifiers import MultiGradeClassifier, SingleGradeClassifier
 from .regressors import MultiGradeRegressor, MultiScaleRegressor, SingleGradeRegressor
+from .storage import load_estimator
 
 __all__ = [
     "MultiGradeClassifier",

@@ -15,7 +15,8 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from .. import structures
 from ..objectives import Logistic, Loss, Multinomial
-from .base import AUTO, GradedEstimator, widths
+from .base import GradedEstimator
+from .parameters import AUTO, widths
 from .regressors import graded_structure
 
 

@@ -19,7 +19,8 @@ from ..networks import ACTIVATIONS, MultiScaleNetwork, Network
 from ..objectives import LOSSES, Loss
 from ..training import OPTIMISERS, fit_high_precision
 from ..training.record import RunRecord
-from .base import AUTO, GradedEstimator, widths
+from .base import GradedEstimator
+from .parameters import AUTO, widths
 
 REGRESSION_LOSSES = ("squared_error", "huber", "quantile", "poisson")
 

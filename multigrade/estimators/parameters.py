@@ -1,0 +1,128 @@
+"""The parameters of the estimators, what a fit learns, and the scales of inputs and targets."""
+
+import numbers
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from .. import structures
+from ..model import MultiGrade
+from ..networks import ACTIVATIONS
+from ..objectives import Loss
+from ..training import OPTIMISERS
+from ..training.record import RunRecord
+from .encoding import Encoding
+
+AUTO = StrOptions({"auto"})
+
+
+class Learned:
+    """What a fit learns; not parameters of a constructor."""
+
+    model_: MultiGrade
+    records_: tuple[RunRecord, ...]
+    certificates_: tuple  # of the grades that solver="convex" solved
+    encoding_: Encoding  # of solver="auto"
+    fold_losses_: tuple[float, ...]
+    x_mean_: np.ndarray
+    x_scale_: np.ndarray
+    y_mean_: np.ndarray
+    y_scale_: np.ndarray
+    classes_: np.ndarray  # of classifiers
+    n_features_in_: int
+    feature_names_in_: np.ndarray
+    # Column names of a table, kept in saved files for the command line.
+    target_names: list[str] | None = None
+    # A parameter of every constructor, but not the first of all.
+    hidden_layer_sizes: Any
+
+
+# Estimators are dataclasses for the sake of their constructors: a parameter and its default stand in one place.
+@dataclass(eq=False, repr=False)
+class Parameters(Learned, BaseEstimator):
+    """The parameters that all constructors share, and what they mean."""
+
+    _parameter_constraints: ClassVar[dict] = {
+        "hidden_layer_sizes": ["array-like", AUTO],
+        "activation": [StrOptions({*ACTIVATIONS, "auto"}), list, tuple],
+        "solver": [StrOptions({*OPTIMISERS, "auto"})],
+        "learning_rate": [Interval(numbers.Real, 0, None, closed="neither"), StrOptions({"auto"}), callable, None],
+        "alpha": [Interval(numbers.Real, 0, None, closed="left"), AUTO],
+        "max_iter": [Interval(numbers.Integral, 1, None, closed="left"), AUTO],
+        "batch_size": [StrOptions({"auto"}), Interval(numbers.Integral, 1, None, closed="left"), None],
+        "standardize": ["boolean"],
+        "early_stopping": ["boolean"],
+        "validation_fraction": [Interval(numbers.Real, 0, 1, closed="neither")],
+        "n_iter_no_change": [Interval(numbers.Integral, 1, None, closed="left")],
+        "tol": [Interval(numbers.Real, 0, None, closed="left")],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+    }
+
+    # What "auto" means with any other solver than "auto".
+    _plain: ClassVar[dict] = {}
+
+    _: KW_ONLY
+    activation: Any = "auto"
+    solver: str = "auto"
+    learning_rate: Any = None
+    alpha: Any = "auto"
+    max_iter: Any = "auto"
+    batch_size: Any = "auto"
+    standardize: bool = True
+    early_stopping: bool = False
+    validation_fraction: float = 0.1
+    n_iter_no_change: int = 20
+    tol: float = 1e-4
+    random_state: Any = None
+    verbose: int = 0
+
+    def _structure(self, n_inputs: int, n_outputs: int) -> structures.Structure:
+        raise NotImplementedError
+
+    def _loss(self) -> Loss:
+        raise NotImplementedError
+
+    def _is_auto(self) -> bool:
+        return self.solver == "auto" and getattr(self, "precision", "single") == "single"
+
+    def _value(self, name: str):
+        """A parameter, with the meaning of "auto" for solvers other than "auto"."""
+        value = getattr(self, name)
+        return self._plain[name] if isinstance(value, str) and value == "auto" else value
+
+    def _standardise(self, X, targets, weights) -> None:
+        """Means and scales of inputs and targets; 0 and 1 without ``standardize``, scale 1 for a constant column."""
+        for name, columns in (("x", X), ("y", targets)):
+            with np.errstate(over="ignore", invalid="ignore"):  # refused below
+                mean = np.average(columns, axis=0, weights=weights)
+                scale = np.sqrt(np.average((columns - mean) ** 2, axis=0, weights=weights))
+            if not np.isfinite(scale).all():
+                largest = np.abs(columns).max()
+                raise ValueError(
+                    f"{'X' if name == 'x' else name} must be at most about 1e150 in size; got {largest:.3g}"
+                )
+            negligible = scale <= 1e-12 * np.maximum(np.abs(mean), np.finfo(float).tiny)
+            scale = np.where(negligible, 1.0, scale)
+            if not (self.standardize if name == "x" else self._is_target_scaled()):
+                mean, scale = np.zeros_like(mean), np.ones_like(scale)
+            setattr(self, f"{name}_mean_", mean)
+            setattr(self, f"{name}_scale_", scale)
+
+    def _is_target_scaled(self) -> bool:
+        return self.standardize
+
+    def _scaled(self, rows):
+        X, targets, weights = rows
+        return (X - self.x_mean_) / self.x_scale_, (targets - self.y_mean_) / self.y_scale_, weights
+
+
+def widths(layers) -> tuple[int, ...]:
+    """Widths of hidden layers as given by a user."""
+    layers = tuple(layers)
+    if not layers or any(not isinstance(w, numbers.Integral) or w < 1 for w in layers):
+        raise ValueError(f"hidden_layer_sizes must hold positive integers; got {layers!r}")
+    return tuple(int(w) for w in layers)

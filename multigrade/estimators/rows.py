@@ -1,0 +1,33 @@
+"""Rows of a table on their way to a network: merged, and padded to sizes that tables share."""
+
+import numpy as np
+
+# Rows are padded to one of few sizes (weight 0), so that folds of a cross-validation share a compiled program; not
+# those that random batches are drawn from.
+ROW_SIZES = (64, 128, 256, 512)
+
+
+def some_rows(X, targets, weights):
+    """Those of positive weight."""
+    is_used = weights > 0
+    if not is_used.any():
+        raise ValueError("sample_weight must be positive for one training row at least; all are zero")
+    return X[is_used], targets[is_used], weights[is_used]
+
+
+def merged(X, targets, weights):
+    """Equal rows as one row with the sum of their weights, in sorted order.
+
+    The objective is the same, and a fit then depends neither on the order of the rows nor on whether a row is
+    repeated or weighted, to the last bit.
+    """
+    rows, inverse = np.unique(np.hstack([X, targets]), axis=0, return_inverse=True)
+    summed = np.bincount(inverse.ravel(), weights, minlength=len(rows))
+    return rows[:, : X.shape[1]], rows[:, X.shape[1] :], summed
+
+
+def pad_rows(array: np.ndarray) -> np.ndarray:
+    """Zero rows up to the next of ROW_SIZES, beyond the last to the next multiple of it."""
+    num_rows = len(array)
+    size = next((s for s in ROW_SIZES if num_rows <= s), -(-num_rows // ROW_SIZES[-1]) * ROW_SIZES[-1])
+    return np.pad(array, [(0, size - num_rows)] + [(0, 0)] * (array.ndim - 1))
