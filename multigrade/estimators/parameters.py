@@ -34,6 +34,7 @@ class Learned:
     classes_: np.ndarray  # of classifiers
     n_features_in_: int
     feature_names_in_: np.ndarray
+    _seed: int  # of everything random in the fit
     # Column names of a table, kept in saved files for the command line.
     target_names: list[str] | None = None
     # A parameter of every constructor, but not the first of all.
