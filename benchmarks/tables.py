@@ -232,11 +232,11 @@ def run_missing(sets: list[Set], methods: list[str], path: Path, num_splits: int
 # The tables.
 
 
-def print_tables(sets: list[Set], results: dict[tuple, dict]) -> None:
+def print_tables(sets: list[Set], results: dict[tuple, dict], num_splits: int = NUM_SPLITS) -> None:
     """The tables of the methods that have run on every set, over the splits that all of them have run on."""
     for kind, measures in MEASURES.items():
         chosen = [data for data in sets if data.kind == kind]
-        splits = {m: {d.name: _splits(results, kind, d, m) for d in chosen} for m in METHODS}
+        splits = {m: {d.name: _splits(results, kind, d, m, num_splits) for d in chosen} for m in METHODS}
         complete = [m for m in METHODS if all(splits[m].values())]
         if not chosen or not complete:
             continue
@@ -246,8 +246,8 @@ def print_tables(sets: list[Set], results: dict[tuple, dict]) -> None:
             for measure, method in itertools.product((*measures, "seconds"), complete):
                 values = [results[kind, data.name, split, method][measure] for split in common]
                 means[measure, data.name, method] = np.mean(values) if values else np.nan
-            if len(common) < NUM_SPLITS:
-                print(f"{data.name}: {len(common)} of {NUM_SPLITS} splits, as not all methods have run on the others")
+            if len(common) < num_splits:
+                print(f"{data.name}: {len(common)} of {num_splits} splits, as not all methods have run on the others")
         for measure in (*measures, "seconds"):
             print_table(kind, measure, chosen, complete, means)
 
@@ -263,8 +263,8 @@ def print_stages(results: dict[tuple, dict]) -> None:
         print(f"| {name} ({kind}) | " + " | ".join(cells) + " |")
 
 
-def _splits(results: dict[tuple, dict], kind: str, data: Set, method: str) -> set[int]:
-    return {split for split in range(NUM_SPLITS) if (kind, data.name, split, method) in results}
+def _splits(results: dict[tuple, dict], kind: str, data: Set, method: str, num_splits: int) -> set[int]:
+    return {split for split in range(num_splits) if (kind, data.name, split, method) in results}
 
 
 def print_table(kind: str, measure: str, sets: list[Set], methods: list[str], means: dict[tuple, float]) -> None:
@@ -319,7 +319,7 @@ def main() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         results = run_missing(sets, [name for name in methods if name not in missing], options.results, options.splits)
-    print_tables(sets, results)
+    print_tables(sets, results, options.splits)
     print_stages(results)
 
 

@@ -1,0 +1,89 @@
+"""Times of the default estimator on tables, and how often a cross-validation compiles.
+
+    python -m benchmarks.table_times              # all; about three minutes on two cores
+    python -m benchmarks.table_times --only small
+
+``small`` fits 1,000 rows in a new process whose programs an earlier process left on disk, beside MLPRegressor;
+``large`` fits 100,000 x 20 and predicts a million rows; ``folds`` counts compiled programs in each fit of a
+cross-validation. Seconds are those of the clock: run it alone on the machine.
+"""
+
+import argparse
+import subprocess
+import sys
+import time
+
+import numpy as np
+
+SMALL = """
+import time
+from benchmarks.table_times import table
+X, y = table(1000, 10)
+from sklearn.neural_network import MLPRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from multigrade import MultiGradeRegressor
+for name, model in (
+    ("MLPRegressor", make_pipeline(StandardScaler(), MLPRegressor(random_state=0))),
+    ("MultiGradeRegressor, first in its process", MultiGradeRegressor(random_state=0)),
+    ("MultiGradeRegressor, second", MultiGradeRegressor(random_state=0)),
+):
+    started = time.perf_counter()
+    model.fit(X, y)
+    print(f"1,000 x 10, {name}: {time.perf_counter() - started:.2f} s", flush=True)
+"""
+
+
+def table(num_rows: int, num_columns: int) -> tuple[np.ndarray, np.ndarray]:
+    """Normal columns; a target with a sine, a product and noise."""
+    random = np.random.default_rng(0)
+    X = random.normal(size=(num_rows, num_columns))
+    return X, np.sin(2 * X[:, 0]) + X[:, 1] * X[:, 2] + 0.3 * random.normal(size=num_rows)
+
+
+def small() -> None:
+    for _ in range(2):  # the first one fills the disk
+        done = subprocess.run([sys.executable, "-c", SMALL], capture_output=True, text=True, check=True)
+    print(done.stdout, end="")
+
+
+def large() -> None:
+    from multigrade import MultiGradeRegressor
+
+    X, y = table(100_000, 20)
+    started = time.perf_counter()
+    model = MultiGradeRegressor(random_state=0).fit(X, y)
+    fitted = time.perf_counter()
+    print(f"100,000 x 20: fitted in {fitted - started:.1f} s, {model.n_grades_} grades", flush=True)
+    model.predict(np.tile(X, (10, 1)))
+    print(f"1,000,000 x 20: predicted in {time.perf_counter() - fitted:.1f} s", flush=True)
+
+
+def folds() -> None:
+    import jax
+    from sklearn.model_selection import KFold
+
+    from multigrade import MultiGradeRegressor
+
+    compiled = []
+    jax.monitoring.register_event_duration_secs_listener(
+        lambda event, seconds, **_: compiled.append(seconds) if event.endswith("backend_compile_duration") else None
+    )
+    X, y = table(1000, 10)
+    for train, _ in KFold(5).split(X):
+        compiled.clear()
+        MultiGradeRegressor(random_state=0).fit(X[train], y[train])
+        print(f"a fold of 5: {len(compiled)} programs compiled or read from disk", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", choices=["small", "large", "folds"])
+    only = parser.parse_args().only
+    for part in (small, large, folds):
+        if only in (None, part.__name__):
+            part()
+
+
+if __name__ == "__main__":
+    main()
