@@ -20,6 +20,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from scipy.sparse import csr_matrix
+from threadpoolctl import threadpool_limits
 
 WINDOW = 37  # pixels on a side of the area where like patches are looked for
 STRIDE = 4  # pixels between the patches that are matched
@@ -99,9 +100,9 @@ class Places(NamedTuple):
     columns: np.ndarray
 
     @classmethod
-    def of(cls, shape: tuple[int, int], side: int) -> "Places":
+    def of(cls, shape: tuple[int, int], side: int, stride: int) -> "Places":
         height, width = (size - side + 1 for size in shape)
-        return cls(height, width, _every(height), _every(width))
+        return cls(height, width, _every(stride, height), _every(stride, width))
 
     def blocks(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         for top in range(0, len(self.rows), BLOCK):
@@ -110,22 +111,23 @@ class Places(NamedTuple):
 
     def area(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
         """The patches around those of a block, as many for every block."""
-        reach = WINDOW + (BLOCK - 1) * STRIDE
         starts = []
-        for near, size in ((rows, self.height), (columns, self.width)):
-            extent = min(reach, size)
+        for near, every, size in ((rows, self.rows, self.height), (columns, self.columns, self.width)):
+            extent = min(WINDOW + int(every[min(BLOCK, len(every)) - 1]), size)
             start = int(np.clip((near[0] + near[-1]) // 2 - extent // 2, 0, size - extent))
             starts.append(np.arange(start, start + extent))
         return (starts[0][:, None] * self.width + starts[1]).ravel()
 
 
-def _every(size: int) -> np.ndarray:
-    return np.unique(np.append(np.arange(0, size, STRIDE), size - 1))
+def _every(stride: int, size: int) -> np.ndarray:
+    return np.unique(np.append(np.arange(0, size, stride), size - 1))
 
 
-def one_pass(observed, guide, noise, side: int, count: int, combine: Combine) -> np.ndarray:
+# The threads below are all there are: those of the BLAS would wait for each other, at four times the cost.
+@threadpool_limits.wrap(limits=1, user_api="blas")
+def one_pass(observed, guide, noise, side: int, count: int, combine: Combine, *, stride: int = STRIDE) -> np.ndarray:
     """Every patch combined with those that are like it in the first channel of ``guide``, and all put together."""
-    places = Places.of(observed.shape[1:], side)
+    places = Places.of(observed.shape[1:], side, stride)
     noisy = [_patches(channel, side) for channel in observed]
     guides = noisy if guide is observed else [_patches(channel, side) for channel in guide]
     squares = np.einsum("pn,pn->p", guides[0], guides[0])
