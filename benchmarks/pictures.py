@@ -45,18 +45,18 @@ def cases(given):
     for path in files:
         if path.suffix not in (".png", ".tif", ".jpg"):
             continue
-        picture = _middle(skimage.util.img_as_float64(skimage.io.imread(path)), given.side)
+        picture = middle(skimage.util.img_as_float64(skimage.io.imread(path)), given.side)
         if given.camera:
             truth = path.with_name(path.name.replace("_real", "_mean"))
             clean = skimage.util.img_as_float64(skimage.io.imread(truth))
-            yield "camera", path.name, picture, _middle(clean, given.side)
+            yield "camera", path.name, picture, middle(clean, given.side)
             continue
         for level in given.levels:
             noisy = picture + level / 255 * np.random.default_rng(0).standard_normal(picture.shape)
             yield level, path.name, np.round(255 * np.clip(noisy, 0, 1)) / 255 if given.clip else noisy, picture
 
 
-def _middle(picture: np.ndarray, side: int | None) -> np.ndarray:
+def middle(picture: np.ndarray, side: int | None) -> np.ndarray:
     if side is None:
         return picture
     top, left = (max(size - side, 0) // 2 for size in picture.shape[:2])

@@ -321,10 +321,7 @@ def test_a_bad_picture_gets_one_line_and_leaves_no_file(tmp_path, attempt, name)
         ("denoise :chart -o out.png --baselines", "--baselines needs a clean picture"),
         ("upsample :chart -o out.png --add-noise 5 --baselines", "--baselines needs a clean picture"),
         ("denoise :chart -o out.png --recipe best --lambda 0.1", "lambda and beta must not be given"),
-        (
-            "upsample :chart -o out.png --recipe best",
-            "recipe must be networks or paper for upsample, which has no recipe best",
-        ),
+        ("upsample :chart -o out.png --recipe best --steps 5", "recipe best trains no grades for this task"),
         ("denoise :chart -o out.png --add-noise 5 --seed -1", "seed must be at least 0"),
     ],
 )

@@ -17,7 +17,7 @@ from multigrade.restore.judges import SecondLook, estimated_psnr
 from multigrade.restore.metrics import psnr
 from multigrade.restore.operators import GaussianBlur, Identity, Mask
 from multigrade.restore.problem import Options, Problem
-from multigrade.restore.recipes import most_grades, networks, recipe_for
+from multigrade.restore.recipes import RECIPES, most_grades, networks, recipe_for
 from multigrade.restore.recipes import paper as paper_recipe
 from multigrade.restore.recipes.grades import paper_structure
 from multigrade.restore.restoration import (
@@ -339,16 +339,25 @@ def test_one_deep_network_sees_as_much_as_the_grades(monkeypatch):
         ("denoise", (8, 8), Options(method="sgdl"), "best", 1),
         ("denoise", (8, 8), Options(weight=0.1), "networks", 4),  # best has its own strengths
         ("denoise", (8, 8), Options(recipe="fast"), "networks", 4),  # the old name
-        ("deblur", (64, 64), Options(), "best", 1),
+        ("deblur", (64, 64), Options(), "best", 0),
+        ("deblur", (64, 64), Options(grades=1), "best", 1),
         ("deblur", (64, 40), Options(), "networks", 4),  # too small for copies
-        ("inpaint", (64, 64), Options(), "networks", 4),
-        ("invert", (64, 64), Options(), "networks", 4),
+        ("inpaint", (64, 64), Options(), "best", 0),
+        ("inpaint", (64, 64), Options(steps=9), "networks", 4),  # best trains nothing
+        ("upsample", (64, 64), Options(beta=1.0), "networks", 4),
+        ("invert", (64, 64), Options(), "best", 0),
         ("regress", (64, 64), Options(), "best", 6),
     ],
 )
 def test_the_default_recipe_is_the_best_that_can(task, size, options, expected, grades):
     assert recipe_for(task, size, options)[0] == expected
     assert most_grades(task, size, options) == grades
+
+
+def test_a_recipe_that_a_task_does_not_have_is_refused_by_name(monkeypatch):
+    monkeypatch.delitem(RECIPES, ("upsample", "best"))
+    with pytest.raises(ValueError, match="must be networks or paper for upsample, which has no recipe best"):
+        restore.upsample(CAMERA, options=Options(recipe="best"))
 
 
 class Watcher:
@@ -427,10 +436,13 @@ def test_the_papers_structures_are_those_of_their_names():
         (lambda: Options(seed=-1), "seed must be at least 0"),
         (lambda: Options(seed=10**20), "seed must be below 2**32"),
         (lambda: restore.regress(CAMERA, options=Options(beta=1.0)), "must not be given for regression"),
-        (lambda: restore.inpaint(CAMERA, CAMERA, options=Options(recipe="best")), "which has no recipe best"),
+        (lambda: restore.inpaint(CAMERA, CAMERA, options=Options(recipe="best", grades=1)), "trains no grades"),
         (lambda: restore.deblur(CAMERA[:40], blur_sigma=1, options=Options(recipe="best")), "at least 64 pixels"),
         (lambda: restore.denoise(CAMERA, options=Options(recipe="best", beta=1.0)), "must not be given"),
-        (lambda: restore.inpaint(CAMERA, np.arange(64) % 2 > np.zeros((64, 1))), "noise_sigma must be given"),
+        (
+            lambda: restore.inpaint(CAMERA, np.arange(64) % 2 > np.zeros((64, 1)), options=Options(recipe="networks")),
+            "noise_sigma must be given",
+        ),
         (lambda: Options(learning_rate=-1), "learning_rate must be a positive number"),
         (lambda: Options(weight=-1), "lambda must be at least 0"),
         (lambda: restore.denoise(CAMERA, options=Options(method="sgdl", grades=2)), "must be 1 with method sgdl"),

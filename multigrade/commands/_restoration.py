@@ -58,9 +58,14 @@ def _remarks(metrics: Mapping[str, Any], num_grades: int, *, was_chosen: bool):
     if metrics.get("is_minimiser"):
         yield "the grades are of no use here: this is what minimises the objective, without a network"
     elif metrics.get("is_cut_short"):
-        yield f"the time limit left no time for a grade after these {num_grades}"
+        yield (
+            f"the time limit left no time for a grade after these {num_grades}"
+            if num_grades
+            else "cut short by the time limit"
+        )
     if "noise_sigma" in metrics:
         how = "estimated" if metrics["noise_was_estimated"] else "given"
+        how = "assumed; --noise-sigma gives another" if metrics.get("noise_is_assumed") else how
         weight = f", lambda {metrics['lambda']:.3g}, beta {metrics['beta']:.3g}" if "lambda" in metrics else ""
         yield f"noise {metrics['noise_sigma']:.1f} ({how}{NOISE_KINDS[metrics.get('noise_kind', 'white')]}){weight}"
     if "strengths_from" in metrics:

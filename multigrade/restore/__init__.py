@@ -8,8 +8,8 @@
 Pictures are (h, w) or (h, w, channels), floating point from 0 to 1 or uint8 or uint16. No clean picture is needed.
 Three recipes, by ``Options(recipe=...)``:
 
-best      the best picture for the time (denoising, Gaussian blur, regression); the default where there is one.
-networks  the paper's networks trained our way, for every task; the default elsewhere.
+best      the best picture for the time; the default where it can do what the other options ask for.
+networks  the paper's networks trained our way; the default elsewhere.
 paper     the paper's networks trained as in the paper: hours on a laptop for anything but small pictures.
 """
 

@@ -13,7 +13,7 @@ from scipy.ndimage import gaussian_filter, map_coordinates
 from .interpolation import orientations
 from .operators import Operator
 from .strengths import Strengths
-from .variational import dct, idct, solve
+from .variational import solve
 
 COPIES = (1.15, 1.7)  # how much smaller, in units of the root of the blur; our choice
 LEAST_COPY = 32  # pixels on a side
@@ -79,9 +79,3 @@ def smaller(image: np.ndarray, factor: float) -> np.ndarray:
     rows, columns = (np.arange(int(n / factor)) * factor + (factor - 1) / 2 for n in image.shape[1:])
     places = np.meshgrid(rows, columns, indexing="ij")
     return np.stack([map_coordinates(channel, places, np.float32, mode="reflect") for channel in smooth])
-
-
-def consistent(observed: np.ndarray, operator: Operator, image: np.ndarray, coupling: float) -> np.ndarray:
-    """argmin_x ||f - A x||^2 + coupling ||x - image||^2."""
-    spectrum = operator.diagonal(observed.shape)
-    return idct((spectrum * dct(observed) + coupling * dct(image)) / (spectrum**2 + coupling)).astype(np.float32)

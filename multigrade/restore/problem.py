@@ -148,6 +148,12 @@ class Options:
     def has_strengths(self) -> bool:
         return (self.weight, self.beta) != (None, None)
 
+    @property
+    def asks_for_grades(self) -> bool:
+        """Whether anything is said of grades and their training."""
+        asked = (self.grades, self.layers, self.width, self.steps, self.learning_rate)
+        return any(value is not None for value in asked) or self.method == "sgdl"
+
     def num_grades(self, default: int) -> int:
         """How many grades to train at most, where the recipe has ``default``."""
         return (self.grades or default) if self.method == "mgdl" else 1
@@ -193,11 +199,14 @@ class Recipe:
         (options) -> the number of grades that are trained at most: what a view of the progress counts to.
     refusal : callable
         (size, options) -> why a picture of this size cannot be restored with these options, or None.
+    reads_noise : bool
+        Whether a noise level that is not given is estimated first. Other recipes look at the noise themselves.
     """
 
     solve: Callable[[Problem, Options], Restored]
     most_grades: Callable[[Options], int]
     refusal: Callable[[tuple[int, int], Options], str | None] = lambda size, options: None
+    reads_noise: bool = True
 
 
 def restored(problem: Problem, fit: Fit, stages: Sequence[np.ndarray], facts: dict[str, Any]) -> Restored:

@@ -71,7 +71,10 @@ def deblur(image, *, blur_sigma: float, noise_sigma=None, reference=None, option
 
 
 def inpaint(image, mask, *, noise_sigma=None, reference=None, options: Options = Options()) -> Restored:  # noqa: B008
-    """Fill in pixels; ``mask`` (h, w) is nonzero where the pixel is known; the rest as ``denoise``."""
+    """Fill in pixels; ``mask`` (h, w) is nonzero where the pixel is known; the rest as ``denoise``.
+
+    By recipe best there is no noise unless ``noise_sigma`` is given, and known pixels stay as they are.
+    """
     mask, size = np.asarray(mask), np.shape(image)[:2]
     if mask.shape != size:
         raise ValueError(f"mask must have the image's size {size}; got {mask.shape}")
@@ -83,7 +86,10 @@ def inpaint(image, mask, *, noise_sigma=None, reference=None, options: Options =
 
 
 def upsample(image, *, factor: int = 2, noise_sigma=None, reference=None, options: Options = Options()) -> Restored:  # noqa: B008
-    """An image ``factor`` times as large whose block averages are this one; the rest as ``denoise``."""
+    """An image ``factor`` times as large whose block averages are this one; the rest as ``denoise``.
+
+    By recipe best there is no noise unless ``noise_sigma`` is given.
+    """
     if not isinstance(factor, (int, np.integer)) or factor < 2:
         raise ValueError(f"factor must be an integer of at least 2; got {factor!r}")
     _, height, width = to_channels(image).shape
@@ -115,7 +121,7 @@ def invert(
     reference : array, optional
         The clean picture, for PSNR and SSIM.
     options : Options
-        Recipes: networks, paper. lambda and beta are those of ||f - A x||^2 / (2 ||A||^2) + total variation.
+        lambda and beta are those of ||f - A x||^2 / (2 ||A||^2) + total variation; recipe best has its own.
 
     Returns
     -------
@@ -153,8 +159,8 @@ def _restore(task, image, operator: Operator, noise_sigma, reference, options, *
         observed = np.where(mask, observed, 0)
     given = None if noise_sigma is None else _checked_noise(noise_sigma)
     shape = (len(observed), *(observed.shape[1:] if size is None else size))
-    recipe_for(task, (shape[1], shape[2]), options)  # before the work of an estimate
-    sigma = estimate_noise(observed, mask) if given is None else given
+    recipe = recipe_for(task, (shape[1], shape[2]), options)[1]  # before the work of an estimate
+    sigma = given or (estimate_noise(observed, mask) if given is None and recipe.reads_noise else 0.0)
     problem = Problem(task, observed, operator, shape, sigma, given is None, mask, is_grey=np.ndim(image) == 2)
     return solve(_with_reference(problem, reference), options)
 

@@ -1,7 +1,7 @@
 """The recipes of restoration: one file each, with one function ``solve(problem, options) -> Restored``.
 
-best      the best picture for the time: grades on what surrounds a pixel instead of where it is, for denoising,
-          Gaussian blur and regression (``best_denoise``, ``best_deblur``, ``best_regress``).
+best      the best picture for the time, for every task, one file each: the non-local estimate alone or around the
+          inverse of the operator (``plug_and_play``), and grades on what surrounds a pixel where they help.
 networks  the paper's networks trained our way, for every task (``networks``, ``networks_regress``). Its name was fast.
 paper     the paper's networks trained as in the paper, for every task (``paper``, ``paper_regress``).
 
@@ -9,7 +9,18 @@ A new recipe is one more file with a ``RECIPE`` and one more row in ``RECIPES``.
 """
 
 from ..problem import OLD_RECIPE_NAMES, RECIPE_NAMES, Options, Recipe
-from . import best_deblur, best_denoise, best_regress, networks, networks_regress, paper, paper_regress
+from . import (
+    best_deblur,
+    best_denoise,
+    best_inpaint,
+    best_invert,
+    best_regress,
+    best_upsample,
+    networks,
+    networks_regress,
+    paper,
+    paper_regress,
+)
 
 RECIPES: dict[tuple[str, str], Recipe] = {
     ("regress", "best"): best_regress.RECIPE,
@@ -21,10 +32,13 @@ RECIPES: dict[tuple[str, str], Recipe] = {
     ("deblur", "best"): best_deblur.RECIPE,
     ("deblur", "networks"): networks.RECIPE,
     ("deblur", "paper"): paper.RECIPE,
+    ("inpaint", "best"): best_inpaint.RECIPE,
     ("inpaint", "networks"): networks.RECIPE,
     ("inpaint", "paper"): paper.RECIPE,
+    ("upsample", "best"): best_upsample.RECIPE,
     ("upsample", "networks"): networks.RECIPE,
     ("upsample", "paper"): paper.RECIPE,
+    ("invert", "best"): best_invert.RECIPE,
     ("invert", "networks"): networks.RECIPE,
     ("invert", "paper"): paper.RECIPE,
 }

@@ -1,20 +1,29 @@
-"""The best recipe for Gaussian blur: learn from smaller copies what the minimiser misses (``copies``).
+"""The best recipe for Gaussian blur: plug and play around the exact inverse of the blur, from the minimiser.
 
-Most of what is learned is added to the minimiser, and the result is brought back to what the observation says.
+The method is rehearsed first, on a copy of the minimiser of half the size, blurred and made noisy as the observation
+was: a copy is as sharp, for its size, as the picture that is sought. Where it does not come nearer to the copy than the
+minimiser does, the minimiser is the result.
+
+A grade that learns from smaller copies what the minimiser misses (``copies``) comes before, if the options ask for one.
+It adds 0.4 dB to the minimiser and hardly anything to the result, so by default there is none.
 """
 
 import dataclasses
+from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 
 from ... import structures
 from ...model import MultiGrade, staged_values
 from ...training import Fit, Outcome, Regression, fit_grades, warmup_cosine
-from ..copies import Blurred, consistent, deblurring_rows
+from ..copies import Blurred, deblurring_rows, smaller
+from ..plug_and_play import consistent, plug_and_play
 from ..problem import Options, Problem, Recipe, Restored, restored
 from ..strengths import LEAST_NOISE, Strengths, choose_strengths
+from ..variational import solve as minimise_over_images
 from .best_denoise import hidden_layers
-from .grades import chosen, facts_of, objective_of, or_minimiser, plan_of
+from .grades import Stopwatch, chosen, facts_of, minimiser_of, objective_of, plan_of
 
 # Grades (a second one learns its few copies by heart), hidden layers, neurons, rows per step, rate; our choice.
 GRADES, LAYERS, WIDTH, BATCH, RATE = 1, 2, 128, 2048, 0.01
@@ -23,23 +32,49 @@ PIXELS_PER_STEP = 120  # of the copies; more steps learn them by heart
 FEWEST_STEPS, MOST_STEPS = 200, 1500
 SHARE = 0.8  # of what the grades add to an image, which is not quite like its smaller copies
 LEAST_SIDE = 64  # pixels, for there to be smaller copies
+REHEARSAL = 2.0  # how much smaller the copy is
 
 
 def solve(problem: Problem, options: Options) -> Restored:
+    watch = Stopwatch.of(options)
+    watch.told(0, 1)
     strengths = chosen(options, choose_strengths(problem.observed, problem.operator, problem.noise))
-    fit, stages = _by_smaller_copies(problem, strengths, options)
-    facts = {**facts_of(problem, "best"), "lambda": strengths.weight, "beta": strengths.beta}
-    found = {"objective": objective_of(problem, stages[-1], strengths)}
-    if not fit.model.grades:
-        found["is_minimiser"] = True
-    elif fit.outcome is Outcome.TIME_LIMIT:
-        fit, stages, found = or_minimiser(problem, fit, stages, strengths)
-    return restored(problem, fit, stages, {**facts, **found})
+    images, fit = {"minimiser": minimiser_of(problem, strengths)}, Fit()
+    if options.asks_for_grades:
+        fit, learned = _by_smaller_copies(problem, strengths, options)
+        images |= {f"grade {i}": image for i, image in enumerate(learned, 1)}
+    if not watch.is_over and _is_rehearsed(problem, images["minimiser"], strengths, watch):
+        start = list(images.values())[-1]
+        images["non-local"] = plug_and_play(
+            problem.observed, problem.operator, problem.noise, start, until=watch.until,
+            told=lambda done, count: watch.told(count + 4 * done, 5 * count),
+        )  # fmt: skip
+    facts: dict[str, Any] = {**facts_of(problem, "best"), "lambda": strengths.weight, "beta": strengths.beta}
+    facts |= {"stages": list(images), "objective": objective_of(problem, list(images.values())[-1], strengths)}
+    if len(images) == 1:
+        facts["is_minimiser"] = True
+    elif watch.is_over:
+        facts["is_cut_short"] = True
+    result = restored(problem, fit, list(images.values()), facts)
+    return dataclasses.replace(result, metrics={**result.metrics, "seconds": watch.seconds})
+
+
+def _is_rehearsed(problem: Problem, minimiser: np.ndarray, strengths: Strengths, watch: Stopwatch) -> bool:
+    """Whether plug and play is nearer than the minimiser to a smaller copy of it that was blurred and made noisy."""
+    clean = smaller(minimiser, REHEARSAL)
+    random = np.random.default_rng(0).standard_normal(clean.shape, np.float32)
+    observed = np.asarray(problem.operator.forward(jnp.asarray(clean))) + np.float32(problem.noise) * random
+    start = minimise_over_images(observed, problem.operator, *strengths)
+    image = plug_and_play(
+        observed, problem.operator, problem.noise, start, until=watch.until,
+        told=lambda done, count: watch.told(done, 5 * count),
+    )  # fmt: skip
+    return bool(np.mean((image - clean) ** 2) <= np.mean((start - clean) ** 2))
 
 
 def _by_smaller_copies(problem: Problem, strengths: Strengths, options: Options) -> tuple[Fit, list]:
-    """The grades and the image after each; the minimiser, and no grades, where they diverged or are worse than
-    nothing on the very copies that they learned from."""
+    """The grades and the image after each; none where they diverged, had no time, or are worse than nothing on the very
+    copies that they learned from."""
     observed, operator, noise = problem.observed, problem.operator, problem.noise
     seen = Blurred.of(observed, operator, strengths)
     inputs, targets, num_pixels = deblurring_rows(seen.minimisers[0], operator, strengths, noise, options.seed)
@@ -54,8 +89,8 @@ def _by_smaller_copies(problem: Problem, strengths: Strengths, options: Options)
     )  # fmt: skip
     learned = staged_values(fit.model, inputs)
     is_better = np.mean((targets - SHARE * learned[-1]) ** 2) <= np.mean(targets**2)
-    if fit.outcome is Outcome.DIVERGED or not is_better:
-        return dataclasses.replace(fit, model=MultiGrade()), [seen.minimisers[0]]
+    if fit.outcome in (Outcome.DIVERGED, Outcome.TIME_LIMIT) or not is_better:
+        return dataclasses.replace(fit, model=MultiGrade()), []
     parts = np.array_split(np.arange(observed.size), -(-observed.size // 2**16))
     added = [staged_values(fit.model, seen.inputs(part)) for part in parts]
     stages = []
@@ -65,6 +100,10 @@ def _by_smaller_copies(problem: Problem, strengths: Strengths, options: Options)
     return fit, stages
 
 
+def most_grades(options: Options) -> int:
+    return options.num_grades(GRADES) if options.asks_for_grades else 0
+
+
 def refusal(size: tuple[int, int], options: Options) -> str | None:
     if min(size) < LEAST_SIDE:
         found = f"{size[0]} x {size[1]}"
@@ -72,4 +111,4 @@ def refusal(size: tuple[int, int], options: Options) -> str | None:
     return None
 
 
-RECIPE = Recipe(solve, lambda options: options.num_grades(GRADES), refusal)
+RECIPE = Recipe(solve, most_grades, refusal)

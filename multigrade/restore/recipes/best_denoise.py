@@ -7,8 +7,7 @@ no longer are, so by default there are none.
 """
 
 import dataclasses
-import time
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 
@@ -22,7 +21,7 @@ from ..estimated_risk import RiskTask
 from ..judges import estimated_psnr, surely_better
 from ..minimisers import Minimiser
 from ..problem import LEAST_SIGMA, Options, Problem, Recipe, Restored, restored
-from .grades import plan_of, train
+from .grades import Stopwatch, plan_of, train
 
 # Grades at most, hidden layers, neurons, pixels per step, rate; steps per grade for 512 pixels on a side. Our choice.
 GRADES, LAYERS, WIDTH, BATCHES, RATE = 2, 2, 128, (1024, 2048), 0.01
@@ -30,19 +29,12 @@ STEPS, SIDE, LEAST_STEPS = 1500, 512, 500
 RADIUS = 1  # of what is seen of the estimates around a pixel
 
 
-@runtime_checkable
-class Preparing(Protocol):
-    """An observer that shows what comes before the training."""
-
-    def prepare(self, done: int, count: int) -> None: ...
-
-
 def solve(problem: Problem, options: Options) -> Restored:
-    started = time.perf_counter()
+    watch = Stopwatch.of(options)
+    watch.told(0, 1)
     given = None if problem.noise_was_estimated else problem.noise * (problem.noise_sigma >= LEAST_SIGMA)
     noise = describe_noise(problem.observed, given)
-    until = None if options.time_limit is None else time.monotonic() + options.time_limit
-    found = denoised(problem.observed, noise, told=_told(options), until=until)
+    found = denoised(problem.observed, noise, told=watch.told, until=watch.until)
     names, stages = list(found.images), list(found.images.values())
     facts: dict[str, Any] = {"recipe": "best", "noise_sigma": 255 * noise.sigma, "noise_kind": noise.kind}
     facts |= {"noise_was_estimated": noise.was_estimated, "is_clipped": bool(noise.clipped.any())}
@@ -54,18 +46,7 @@ def solve(problem: Problem, options: Options) -> Restored:
         stages += own
         facts["estimated_psnr"] += [None] * len(own)
     result = restored(problem, fit, stages, {**facts, "stages": names})
-    return dataclasses.replace(result, metrics={**result.metrics, "seconds": time.perf_counter() - started})
-
-
-def _told(options: Options):
-    """Says to the observers that can show it how much of the estimates is done."""
-    shown = [observer.prepare for observer in options.observers if isinstance(observer, Preparing)]
-
-    def told(done: int, count: int) -> None:
-        for show in shown:
-            show(done, count)
-
-    return told
+    return dataclasses.replace(result, metrics={**result.metrics, "seconds": watch.seconds})
 
 
 def _corrected(problem: Problem, noise: float, found: Denoised, options: Options) -> tuple[Fit, list[np.ndarray]]:
@@ -92,8 +73,7 @@ def _corrected(problem: Problem, noise: float, found: Denoised, options: Options
 
 def own_grades(options: Options) -> int:
     """How many grades of the picture's own the options ask for: none, unless they say something of grades."""
-    asked = (options.grades, options.layers, options.width, options.steps, options.learning_rate)
-    return options.num_grades(GRADES) if any(asked) or options.method == "sgdl" else 0
+    return options.num_grades(GRADES) if options.asks_for_grades else 0
 
 
 def hidden_layers(options: Options, grades: int, layers: int, width: int) -> tuple[tuple[int, ...], ...]:
@@ -109,4 +89,4 @@ def refusal(size: tuple[int, int], options: Options) -> str | None:
     return None
 
 
-RECIPE = Recipe(solve, own_grades, refusal)
+RECIPE = Recipe(solve, own_grades, refusal, reads_noise=False)

@@ -1,7 +1,9 @@
 """What the recipes share: the paper's structures as the options change them, training, the minimiser."""
 
 import dataclasses
-from typing import Any
+import time
+from collections.abc import Callable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -9,7 +11,7 @@ from ... import structures
 from ...model import MultiGrade
 from ...networks import Network
 from ...training import Checkpointing, Fit, Plan, train_grades
-from ..problem import Options, Problem
+from ..problem import Options, Problem, Restored, restored
 from ..strengths import Strengths
 from ..variational import objective, solve
 
@@ -48,6 +50,55 @@ def images(model: MultiGrade, task) -> list[np.ndarray]:
     return stages
 
 
+@runtime_checkable
+class Preparing(Protocol):
+    """An observer that shows what is not training."""
+
+    def prepare(self, done: int, count: int) -> None: ...
+
+
+def told_to(options: Options) -> Callable[[int, int], None]:
+    """A function that says to the observers that can show it how many parts of the work are done, and of how many."""
+    shown = [observer.prepare for observer in options.observers if isinstance(observer, Preparing)]
+
+    def told(done: int, count: int) -> None:
+        for show in shown:
+            show(done, count)
+
+    return told
+
+
+@dataclasses.dataclass(frozen=True)
+class Stopwatch:
+    """When a recipe began, when its time is up (both by ``time.monotonic``), and whom it tells of its progress."""
+
+    started: float
+    until: float | None
+    told: Callable[[int, int], None]
+
+    @classmethod
+    def of(cls, options: Options) -> "Stopwatch":
+        now = time.monotonic()
+        return cls(now, None if options.time_limit is None else now + options.time_limit, told_to(options))
+
+    @property
+    def seconds(self) -> float:
+        return time.monotonic() - self.started
+
+    @property
+    def is_over(self) -> bool:
+        return self.until is not None and time.monotonic() > self.until
+
+
+def refused_training(size: tuple[int, int], options: Options) -> str | None:
+    """Why recipes that train nothing refuse the options; None if they ask for no training."""
+    if options.asks_for_grades:
+        return "recipe best trains no grades for this task: leave grades, layers, width, steps and learning rate out"
+    if options.has_strengths:
+        return "lambda and beta must not be given for recipe best, which has its own"
+    return None
+
+
 def facts_of(problem: Problem, recipe: str) -> dict[str, Any]:
     """What every result names."""
     return {
@@ -55,6 +106,17 @@ def facts_of(problem: Problem, recipe: str) -> dict[str, Any]:
         "noise_sigma": problem.noise_sigma,
         "noise_was_estimated": problem.noise_was_estimated,
     }
+
+
+def untrained(problem: Problem, images: dict[str, np.ndarray], watch: Stopwatch) -> Restored:
+    """The result of a recipe without training: images (channels, h, w) by name, the last the best."""
+    facts = facts_of(problem, "best") | {"stages": list(images)}
+    if problem.noise_was_estimated and problem.noise_sigma == 0:
+        facts |= {"noise_was_estimated": False, "noise_is_assumed": True}
+    if watch.is_over:
+        facts["is_cut_short"] = True
+    result = restored(problem, Fit(), list(images.values()), facts)
+    return dataclasses.replace(result, metrics={**result.metrics, "seconds": watch.seconds})
 
 
 def chosen(options: Options, strengths: Strengths) -> Strengths:

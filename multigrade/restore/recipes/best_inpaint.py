@@ -1,0 +1,49 @@
+"""The best recipe for inpainting: wide holes by like patches (``patch_fill``), the others by plug and play.
+
+There is noise only if its level is given. Without noise, known pixels stay as they are, to the bit.
+"""
+
+import jax.numpy as jnp
+import numpy as np
+
+from ..operators import Mask
+from ..patch_fill import filled, wide_holes
+from ..plug_and_play import plug_and_play
+from ..problem import Options, Problem, Recipe, Restored
+from ..strengths import choose_strengths
+from ..variational import solve as minimise_over_images
+from .grades import Stopwatch, refused_training, untrained
+
+WEIGHT, EDGE = 0.5, 0.05  # of second differences: lambda over that of first ones, lambda / beta; our choice
+
+
+def solve(problem: Problem, options: Options) -> Restored:
+    watch = Stopwatch.of(options)
+    watch.told(0, 1)
+    assert problem.mask is not None
+    observed, known, noise = problem.observed, problem.mask, problem.noise * problem.is_noisy
+    images = {"smooth": _kept(problem, smooth(observed, known, noise))}
+    if (wide := wide_holes(known)).any() and (whole := filled(images["smooth"], wide)) is not None:
+        observed, known = np.where(wide, whole, observed), known | wide
+        images["patches"] = whole
+    if noise or not known.all():
+        start, mask = list(images.values())[-1], Mask(jnp.asarray(known, jnp.float32))
+        image = plug_and_play(observed, mask, noise, start, told=watch.told, until=watch.until)
+        images["non-local"] = _kept(problem, image if noise else np.where(known, observed, image))
+    return untrained(problem, images, watch)
+
+
+def smooth(observed: np.ndarray, known: np.ndarray, noise: float) -> np.ndarray:
+    """The minimiser with second differences, which are small where a picture is smooth."""
+    mask = Mask(jnp.asarray(known, jnp.float32))
+    weight = WEIGHT * choose_strengths(observed, mask, noise).weight
+    return minimise_over_images(observed, mask, weight, weight / EDGE, order=2)
+
+
+def _kept(problem: Problem, image: np.ndarray) -> np.ndarray:
+    """With the known pixels as they were, if there is no noise."""
+    assert problem.mask is not None
+    return image if problem.is_noisy else np.where(problem.mask, problem.observed, image)
+
+
+RECIPE = Recipe(solve, lambda options: 0, refused_training, reads_noise=False)
