@@ -38,9 +38,7 @@ class ImageCommand:
     seed: Annotated[int, typer.Option(help="Random seed.")] = 0
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the metrics to this file.")] = None
     figure: Annotated[Path | None, typer.Option(help="Draw input, grades, result and error to this file.")] = None
-    time_limit: Annotated[
-        float | None, typer.Option(help="Seconds after which to stop with what there is.")
-    ] = None
+    time_limit: Annotated[float | None, typer.Option(help="Seconds after which to stop with what there is.")] = None
     baselines: Annotated[bool, typer.Option("--baselines", help="Measure simple methods beside the result.")] = False
     tensorboard: Annotated[Path | None, typer.Option(help="Write TensorBoard files to this folder while it goes.")] = (
         None
