@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 from scipy.stats import rankdata
 
-from multigrade.curvature.tracking import loss_rises, step_counts
+from multigrade.curvature.tracking import loss_rises, num_oscillating
 from multigrade.lab.store import Store
 
 NUM_DRAWS = 1000
@@ -40,8 +40,8 @@ def windows(saved) -> list[Window]:
     settings, found = saved.job.settings, []
     for record in saved.result.records:
         seen = record.observations["spectrum"]
-        if "real" in seen:
-            counts, edges = step_counts(seen)[1], seen["ratio"]
+        if "radius" in seen:
+            counts, edges = num_oscillating(seen), seen["ratio"]
         else:
             counts, edges = np.count_nonzero(seen["smallest"] <= -1, axis=1), (1 - seen["smallest"][:, 0]) / 2
         for index, start in enumerate(seen["step"][:-1]):

@@ -78,12 +78,12 @@ def test_another_optimiser_is_judged_by_its_own_map(optimiser):
     result = fit_grades(STRUCTURE, X, Y, Plan(40, optimiser, rate, record_every=20, observers=observers[:1]))
     seen = result.records[0].observations["spectrum"]
     assert "smallest" not in seen
-    assert seen["real"].shape == (len(seen["step"]), 4)
+    assert seen["left_real"].shape == (len(seen["step"]), 4)
     if optimiser == "momentum":  # the leftmost eigenvalue belongs to the largest curvature
         trace = 1.9 - seen["ratio"][0] * 3.8
         assert trace < 1.7
         expected = np.real(trace / 2 - np.sqrt(complex(trace) ** 2 / 4 - 0.9))
-        np.testing.assert_allclose(seen["left_real"][0], expected, atol=1e-4)
+        np.testing.assert_allclose(seen["left_real"][0, 0], expected, atol=1e-4)
     safe = fit_grades(STRUCTURE, X, Y, Plan(40, optimiser, 0.004, record_every=20, observers=observers[1:]))
     for record in safe.records:
         seen = record.observations["safe rate"]

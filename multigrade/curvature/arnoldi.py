@@ -122,7 +122,7 @@ class Krylov:
         start = self.num
         for step in range(self.num, num):
             image, known = self.operator(self.basis[step]), self.basis[: step + 1]
-            for _ in range(2):  # twice is enough
+            for _ in range(2):  # twice is enough, and once is not: most of a step is I, which cancels
                 part = known @ image
                 self.upper[: step + 1, step] += part
                 image -= part @ known
@@ -170,6 +170,8 @@ def find_leading(krylov: Krylov, num: int, *, end="outermost", tolerance: float,
     while True:
         found = krylov.ritz(rank)
         if found.is_converged(tolerance)[:wanted].all():
+            if wanted == 1:  # a copy would change nothing
+                return found.part(np.arange(1))
             return _with_copies(krylov, found.part(np.arange(wanted)), rank, tolerance)
         if num_products >= max_products or krylov.num == krylov.operator.size:
             return found.part(np.arange(wanted))
@@ -207,8 +209,9 @@ def _eigenvalues(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray
     """Eigenvalues, unit eigenvectors (columns) and the condition numbers 1 / |y'x|, y and x unit, left and right."""
     values, right = np.linalg.eig(matrix)
     try:
-        return values, right, np.linalg.norm(np.linalg.inv(right), axis=1)
-    except np.linalg.LinAlgError:  # defective to the last bit
+        with np.errstate(over="ignore"):  # infinite for one that is defective
+            return values, right, np.linalg.norm(np.linalg.inv(right), axis=1)
+    except np.linalg.LinAlgError:  # to the last bit
         return values, right, np.full(len(values), np.inf)
 
 

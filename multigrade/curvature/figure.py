@@ -52,7 +52,7 @@ def _draw_eigenvalues(axes, records: Sequence[RunRecord], name: str) -> None:
     for grade, (start, record) in enumerate(_with_starts(records)):
         seen = spectrum_of(record, name)
         steps = start + np.asarray(seen["step"])
-        if "real" in seen:
+        if "radius" in seen:
             _draw_step(axes, steps, seen, has_labels=grade == 0)
             continue
         shades = colormaps["viridis"](np.linspace(0, 0.85, seen["smallest"].shape[1]))
@@ -68,8 +68,8 @@ def _draw_eigenvalues(axes, records: Sequence[RunRecord], name: str) -> None:
 def _draw_step(axes, steps: np.ndarray, seen, *, has_labels: bool) -> None:
     """An optimiser's own map: the leftmost real part, the largest modulus, and what a frozen preconditioner says."""
     curves = {
-        "smallest real part": (seen["left_real"], "-", "C0"),
-        "largest modulus": (np.hypot(seen["real"], seen["imag"]).max(axis=1), "--", "C3"),
+        "smallest real part": (seen["left_real"][:, 0], "-", "C0"),
+        "largest modulus": (seen["radius"], "--", "C3"),
         "smallest, preconditioner frozen": (1 - 2 * seen["ratio"], ":", "0.3"),
     }
     for label, (values, style, colour) in curves.items():

@@ -32,7 +32,7 @@ MAX_PRODUCTS = 600  # at one look: ten eigenvalues in a crowd at 1 are not worth
 
 @dataclasses.dataclass(frozen=True)
 class StepSpectrum:
-    """The step of an optimiser other than plain descent: its outermost and leftmost eigenvalues, and its curvature.
+    """The step of an optimiser other than plain descent: its outermost eigenvalue, its leftmost ones, its curvature.
 
     ``curvature`` is None where the optimiser has no threshold (Muon).
     """
@@ -99,9 +99,10 @@ class SpectrumObserver:
 
     For plain descent: ``smallest`` and ``largest`` (num,), the eigenvalues of I - eta H outside in. A grade with fewer
     than ``num`` parameters has NaN for those it does not have.
-    For another optimiser: ``real`` and ``imag`` (num,) of the outermost eigenvalues of its map, ``left_real`` and
-    ``left_imag`` of the leftmost one, ``ratio`` = lambda_max(P^-1 H) / threshold (NaN for Muon, which has none), and
-    ``held``, the entries that have no derivative.
+    For another optimiser: ``left_real`` and ``left_imag`` (num,) of the leftmost eigenvalues of its map, which are those
+    that oscillate; ``radius``, the largest modulus of all; ``ratio`` = lambda_max(P^-1 H) / threshold (NaN for Muon, which
+    has none); ``held``, the entries that have no derivative. The other outermost ones crowd at 1 and would cost most of
+    the time: ``map_spectrum`` finds them.
     For both: ``learning_rate``; ``converged``, 0 where some of the eigenvalues are NaN. lbfgs is refused.
     """
 
@@ -143,8 +144,7 @@ class SpectrumObserver:
         step = optimiser_map(*of_step, learning_rate=rate)
         num = min(self.num, step.size)
         options = {"tolerance": self.tolerance, "max_products": MAX_PRODUCTS}
-        outermost = spectrum_of_map(step, num, **options)
-        leftmost = spectrum_of_map(step, 1, end="leftmost", **options)
+        leftmost, outermost = spectrum_of_map(step, num, end="leftmost", **options), spectrum_of_map(step, 1, **options)
         try:
             options = {"learning_rate": rate, "tolerance": self.tolerance, "start": _start(carry)}
             curvature = preconditioned_curvature(*of_step, **options)
@@ -152,10 +152,9 @@ class SpectrumObserver:
             curvature = None
         spectrum = StepSpectrum(outermost, leftmost, curvature)
         values = {
-            "real": _padded(np.real(outermost.values), self.num),
-            "imag": _padded(np.imag(outermost.values), self.num),
-            "left_real": np.float64(np.real(leftmost.values[0])),
-            "left_imag": np.float64(np.imag(leftmost.values[0])),
+            "left_real": _padded(np.real(leftmost.values), self.num),
+            "left_imag": _padded(np.imag(leftmost.values), self.num),
+            "radius": np.float64(outermost.radius),
             "ratio": np.float64(np.nan if curvature is None else curvature.ratio),
             "held": np.int32(step.num_held),
             "learning_rate": np.float64(rate),

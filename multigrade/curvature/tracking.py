@@ -80,7 +80,7 @@ def summarise_spectrum(
     list
         ``GradeSummary`` for gradient descent, ``StepSummary`` for other optimisers.
     """
-    if any("real" in spectrum_of(record, name) for record in records):
+    if any("radius" in spectrum_of(record, name) for record in records):
         return [_summarise_step(index, record, name) for index, record in enumerate(records)]
     return [_summarise(index, record, name) for index, record in enumerate(records)]
 
@@ -90,21 +90,16 @@ def loss_rises(losses: np.ndarray) -> float:
     return float(np.mean(np.diff(losses) > 1e-3 * losses[:-1])) if len(losses) > 1 else 0.0
 
 
-def step_counts(seen) -> tuple[np.ndarray, np.ndarray]:
-    """At each look, how many of the recorded eigenvalues of a step are outside, and how many of these oscillate."""
-    values = seen["real"] + 1j * seen["imag"]
-    outside = np.abs(values) > 1 + ROUNDING
-    turning = (seen["real"] < 0) | (np.abs(seen["imag"]) > ROUNDING)
-    oscillating = np.count_nonzero(outside & turning, axis=1)
-    # The leftmost eigenvalue may hide behind more than ten others further out.
-    left_outside = np.hypot(seen["left_real"], seen["left_imag"]) > 1 + ROUNDING
-    hidden = (oscillating == 0) & left_outside & (seen["left_real"] < 0)
-    return np.count_nonzero(outside, axis=1), oscillating + hidden
+def num_oscillating(seen) -> np.ndarray:
+    """At each look, how many of the recorded leftmost eigenvalues of a step are outside the unit circle and turn."""
+    outside = np.hypot(seen["left_real"], seen["left_imag"]) > 1 + ROUNDING
+    turning = (seen["left_real"] < 0) | (np.abs(seen["left_imag"]) > ROUNDING)
+    return np.count_nonzero(outside & turning, axis=1)
 
 
 def _summarise_step(grade: int, record: RunRecord, name: str) -> StepSummary:
     seen = spectrum_of(record, name)
-    outside, oscillating = step_counts(seen)
+    outside, oscillating = seen["radius"] > 1 + ROUNDING, num_oscillating(seen)
     late = seen["ratio"][len(seen["ratio"]) // 2 :]
     return StepSummary(
         grade,
@@ -113,7 +108,7 @@ def _summarise_step(grade: int, record: RunRecord, name: str) -> StepSummary:
         int(np.count_nonzero(outside)),
         int(np.count_nonzero(oscillating)),
         int(np.max(oscillating)),
-        float(np.fmax.reduce(np.hypot(seen["real"], seen["imag"]), axis=None)),  # NaN where nothing was found
+        float(np.fmax.reduce(seen["radius"])),  # NaN where nothing was found
         float(np.fmin.reduce(seen["left_real"], axis=None)),
         float(np.nanmedian(late)) if np.isfinite(late).any() else float("nan"),
         loss_rises(record.train_loss),

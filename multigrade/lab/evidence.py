@@ -14,16 +14,19 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from ..curvature.frequencies import METRIC
 from ..training.record import RunRecord
 from .catalogue import is_ours
 from .claims.measures import COUNT, RISES, cumulated_rises
 from .job import Result, Saved
 from .store import Store
 
+WHOLE = 640  # rows of a record that is kept whole
 STRETCHES = 100  # equal stretches of a long run; steps that rules name are their ends
 POINTS = 256  # of other arrays, such as predictions
 KEPT_COLUMNS = ("step", "train_loss", "psnr")
-KEPT_SPECTRUM = ("step", "smallest", "largest", "learning_rate", "converged")
+OF_DESCENT, OF_MAPS = ("smallest", "largest"), ("left_real", "left_imag", "radius", "ratio", "held")
+KEPT_SPECTRUM = ("step", *OF_DESCENT, *OF_MAPS, "learning_rate", "converged")
 KEPT_INFO = ("finished", "processor", "cores", "seconds", "threads")
 
 
@@ -52,7 +55,8 @@ def thinned(result: Result) -> Result:
 
 def _thin(record: RunRecord) -> RunRecord:
     rows = _rows(record)
-    columns = {name: record.columns[name][rows] for name in KEPT_COLUMNS if name in record.columns}
+    is_kept = lambda name: name in KEPT_COLUMNS or name.startswith(METRIC)  # noqa: E731
+    columns = {name: column[rows] for name, column in record.columns.items() if is_kept(name)}
     for name in ("train_loss", "psnr"):
         if name in record.columns:
             heights, counts = cumulated_rises(record, name)
@@ -60,14 +64,14 @@ def _thin(record: RunRecord) -> RunRecord:
     observations = {}
     if "spectrum" in record.observations:
         seen = record.observations["spectrum"]
-        observations["spectrum"] = {name: _narrow(seen[name]) for name in KEPT_SPECTRUM}
+        observations["spectrum"] = {name: _narrow(seen[name]) for name in KEPT_SPECTRUM if name in seen}
     return dataclasses.replace(record, columns=columns, observations=observations)
 
 
 def _rows(record: RunRecord) -> np.ndarray:
     """Which rows are kept: every k-th, the extremes between them, those around the middle step, the last."""
     num, loss = len(record.steps), record.train_loss
-    if num <= STRETCHES:
+    if num <= WHOLE:
         return np.arange(num)
     stride = 100 if num >= 5000 else max(num // STRETCHES, 1)
     starts = np.arange(0, num, stride)
