@@ -99,8 +99,8 @@ class SpectrumObserver:
 
     For plain descent: ``smallest`` and ``largest`` (num,), the eigenvalues of I - eta H outside in. A grade with fewer
     than ``num`` parameters has NaN for those it does not have.
-    For another optimiser: ``left_real`` and ``left_imag`` (num,) of the leftmost eigenvalues of its map, which are those
-    that oscillate; ``radius``, the largest modulus of all; ``ratio`` = lambda_max(P^-1 H) / threshold (NaN for Muon, which
+    For another optimiser: ``left_real`` and ``left_imag`` (num,) of the leftmost eigenvalues of its map, those that
+    oscillate; ``radius``, the largest modulus of all; ``ratio`` = lambda_max(P^-1 H) / threshold (NaN for Muon, which
     has none); ``held``, the entries that have no derivative. The other outermost ones crowd at 1 and would cost most of
     the time: ``map_spectrum`` finds them.
     For both: ``learning_rate``; ``converged``, 0 where some of the eigenvalues are NaN. lbfgs is refused.
