@@ -1,21 +1,25 @@
-"""The best recipe for regression: grades that learn what bilinear interpolation misses, mixed with recipe networks.
+"""The best recipe for regression: grades that learn what bilinear interpolation misses, mixed with other estimates.
 
-The weights of the mixture (bilinear, each grade, the image of recipe networks) come from the pixels held out.
+The weights of the mixture (bilinear, each grade, the image of recipe networks, and the missing pixels filled in by plug
+and play, colours jointly) come from the pixels held out.
 """
 
 import dataclasses
-import time
 
+import jax.numpy as jnp
 import numpy as np
 
 from ... import structures
 from ...model import MultiGrade, staged_values
 from ...training import Fit, Observation, Observer, Regression, Snapshot, fit_grades, warmup_cosine
 from ..interpolation import between, interpolation_rows, neighbours
+from ..operators import Mask
+from ..plug_and_play import plug_and_play
 from ..problem import Options, Problem, Recipe, Restored
 from ..simplex import mixture
 from .best_denoise import hidden_layers
-from .grades import most_paper_grades, plan_of
+from .best_inpaint import smooth
+from .grades import Stopwatch, most_paper_grades, plan_of
 from .networks_regress import by_known_pixels, held_out_pixels, known_pixels, regressed
 
 # Grades at most, hidden layers, neurons, rows per step, rate; steps per grade for 512 pixels on a side. Our choice.
@@ -25,13 +29,13 @@ LEAST_SIDE = 3  # pixels, for a neighbour to learn from
 
 
 def solve(problem: Problem, options: Options) -> Restored:
-    started = time.perf_counter()
+    watch = Stopwatch.of(options)
     channels, rows, held_out = problem.observed, known_pixels(problem), held_out_pixels(problem)
     networks, images = by_known_pixels(problem, options, rows, held_out)
     known = channels[:, ::2, ::2]
-    time_left = None if options.time_limit is None else options.time_limit - (time.perf_counter() - started)
+    time_left = None if options.time_limit is None else options.time_limit - watch.seconds
     fit = Fit(MultiGrade(), ())
-    if time_left is None or time_left > 0:
+    if not watch.is_over:
         fit = _by_interpolation(known, max(channels.shape), options, time_left)
     inputs, bilinear = neighbours(known)
     corrections = [0, *staged_values(fit.model, inputs)]
@@ -39,12 +43,23 @@ def solve(problem: Problem, options: Options) -> Restored:
     exact = np.array(images[-1])
     exact[:, ::2, ::2] = known
     candidates = [*stages, exact]
+    if not watch.is_over:
+        candidates.append(_filled_in(problem, watch))
     judged = [image.reshape(len(channels), -1)[:, held_out] for image in (*candidates, channels)]
     weights = mixture(judged[:-1], judged[-1]) if len(held_out) else np.eye(len(candidates))[1]
     mixed = sum(weight * image for weight, image in zip(weights, candidates, strict=True))
     cut_short = networks.is_cut_short or fit.is_cut_short or not fit.records
     whole = Fit(fit.model, (*networks.records, *fit.records), cut_short)
     return regressed(problem, whole, [*stages[1:], mixed], "best")
+
+
+def _filled_in(problem: Problem, watch: Stopwatch) -> np.ndarray:
+    """The known pixels, and the others by plug and play."""
+    known = problem.mask
+    assert known is not None
+    observed = np.where(known, problem.observed, 0)
+    mask, start = Mask(jnp.asarray(known, jnp.float32)), smooth(observed, known, 0.0)
+    return np.where(known, observed, plug_and_play(observed, mask, 0.0, start, until=watch.until))
 
 
 def _by_interpolation(known: np.ndarray, side: int, options: Options, time_limit: float | None) -> Fit:
