@@ -1,18 +1,20 @@
 """Functions of one and two variables: relative errors on fresh points and seconds of a core, with and without noise.
 
-    python -m benchmarks.functions                          # all functions and methods: about ten minutes
+    python -m benchmarks.functions                          # all functions and methods
     python -m benchmarks.functions --only kink,jump --methods high,ridge
-    python -m benchmarks.functions --methods siren          # where torch is installed
+    python -m benchmarks.functions --others --methods high  # functions and inputs that chose no setting
 
 Methods, all without a setting by hand: ``high`` is MultiGradeRegressor(precision="high"); ``wide`` one grade with as
 many sines, of normal frequencies whose scale leave-one-out chooses among 12, and the same solver; ``sgdl`` is
 SingleGradeRegressor() with its defaults; ``mlp`` scikit-learn's MLPRegressor of three layers of 64 for 1,000 epochs;
-``ridge`` kernel ridge with a Gaussian kernel, width and ridge by leave-one-out on at most 1,500 rows; ``siren`` a sine
-network of Sitzmann et al. (2020; three layers of 128, omega_0 = 30), 1,000 steps of Adam on all rows.
-``oracle`` is the best linear smoother: Gaussian kernels and splines whose width and ridge the *true* error chooses. No
-method can know it; it says what noise allows. Errors are root mean squares divided by the function's deviation; the
-error of a function with a jump is nearly all in the one gap between two points that the jump lies in, so the median is
-given as well.
+``ridge`` kernel ridge with a Gaussian kernel, width and ridge by leave-one-out on at most 1,200 rows; ``siren`` a sine
+network of Sitzmann et al. (2020; three layers of 128, omega_0 = 30), 1,000 steps of Adam on all rows, where torch is
+installed. ``smoother`` is the best linear smoother: of Gaussian kernel ridge regression on all rows (with at most 1,200
+centres, 14 widths, 25 ridges) and, in one dimension, the cubic smoothing spline (25 strengths), the one whose *true*
+error is smallest. No method can know that one; it says what the noise allows.
+
+An entry is the root mean square error divided by the function's deviation, and seconds. Nearly all of the error of a
+function with a jump is in the one gap between two points that the jump lies in; ``--median`` prints medians instead.
 """
 
 import argparse
@@ -20,9 +22,11 @@ import importlib.util
 import itertools
 import time
 import warnings
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
+from scipy.spatial.distance import cdist
 
 from multigrade import MultiGradeRegressor, SingleGradeRegressor, solve_least_squares, synthetic
 
@@ -32,8 +36,9 @@ FREQUENCIES = np.arange(10, 201, 10)
 class Case(NamedTuple):
     num_rows: int
     num_inputs: int
-    function: object
+    function: Callable[[np.ndarray], np.ndarray]
     is_grid: bool = False
+    place: Callable[[np.ndarray], np.ndarray] = lambda x: x  # from the unit box to the inputs
 
 
 CASES = {
@@ -49,20 +54,51 @@ CASES = {
         4000, 2, lambda x: np.sin(20 * x[:, 0]) * np.cos(14 * x[:, 1]) + 0.5 * np.sin(25 * x[:, 0] * x[:, 1])
     ),
 }
+# Functions and inputs that chose no setting.
+OTHERS = {
+    "AM and FM": Case(
+        2000, 1, lambda x: (1 + 0.5 * np.cos(19 * x[:, 0])) * np.sin(250 * x[:, 0] + 3 * np.sin(12.6 * x[:, 0]))
+    ),
+    "incommensurate": Case(
+        1000, 1, lambda x: np.sin(np.outer(x[:, 0], 37.1 * np.array([1, 2**0.5, np.pi]))).sum(axis=1)
+    ),
+    "wave packet": Case(2000, 1, lambda x: np.exp(-(((x[:, 0] - 0.3) / 0.03) ** 2)) * np.sin(400 * x[:, 0])),
+    "layer of 0.01": Case(1500, 1, lambda x: np.tanh((x[:, 0] - 0.4) / 0.01)),
+    "square root": Case(1000, 1, lambda x: np.sqrt(x[:, 0])),
+    "20 points": Case(20, 1, lambda x: np.sin(6 * x[:, 0])),
+    "uneven points": Case(800, 1, lambda x: np.sin(50 * x[:, 0]), place=lambda x: np.sin(np.pi / 2 * x) ** 2),
+    "a gap in the points": Case(800, 1, lambda x: np.sin(20 * x[:, 0]), place=lambda x: x + 0.1 * (x > 0.4)),
+    "repeated points": Case(900, 1, lambda x: np.sin(30 * x[:, 0]), place=lambda x: np.round(299 * x) / 299),
+    "tiny inputs and targets": Case(800, 1, lambda x: 1e-12 * np.sin(3e10 * x[:, 0]), place=lambda x: 1e-9 * x),
+    "inputs from 1e6 to 1e6 + 1": Case(800, 1, lambda x: np.sin(30 * (x[:, 0] - 1e6)), place=lambda x: x + 1e6),
+    "targets near 1e8": Case(800, 1, lambda x: 1e8 + np.sin(30 * x[:, 0])),
+    "constant": Case(100, 1, lambda x: 7 + 0 * x[:, 0]),
+    "ripples in the plane": Case(3000, 2, lambda x: np.cos(30 * np.hypot(x[:, 0] - 0.3, x[:, 1] + 0.2))),
+    "plane of unequal sides": Case(
+        2000, 2, lambda x: np.sin(60 * x[:, 0]) + 1e-3 * x[:, 1], place=lambda x: x * [1.0, 1000.0]
+    ),
+    "smooth in space": Case(2000, 3, lambda x: np.exp(-x[:, 0]) * np.sin(3 * x[:, 1]) * np.cos(2 * x[:, 2])),
+    "Friedman, five inputs": Case(
+        2000,
+        5,
+        lambda x: 10 * np.sin(np.pi * x[:, 0] * x[:, 1]) + 20 * (x[:, 2] - 0.5) ** 2 + 10 * x[:, 3] + 5 * x[:, 4],
+    ),
+}
+
+num_sines = 400  # of the last fit by ``high``; one wide grade has as many
 
 
 def high(x, y, fresh):
-    return MultiGradeRegressor(precision="high", random_state=0).fit(x, y).predict(fresh)
+    global num_sines
+    model = MultiGradeRegressor(precision="high", random_state=0).fit(x, y)
+    num_sines = model.model_.grades[-1].network.num_features  # pyright: ignore
+    return model.predict(fresh)
 
 
 def wide(x, y, fresh):
-    sines = MultiGradeRegressor(precision="high", random_state=0).fit(x, y)
-    num_sines = sines.model_.grades[-1].network.num_features  # pyright: ignore
-    draws = np.random.default_rng(0).normal(size=(num_sines, x.shape[1]))
-    phases = np.random.default_rng(1).uniform(0, 2 * np.pi, num_sines)
-    fits = []
-    for scale in 2.0 ** np.arange(12):
-        fits.append((solve_least_squares(np.sin(x @ (scale * draws).T + phases), y), scale))
+    random = np.random.default_rng(0)
+    draws, phases = random.normal(size=(num_sines, x.shape[1])), random.uniform(0, 2 * np.pi, num_sines)
+    fits = [(solve_least_squares(np.sin(x @ (s * draws).T + phases), y), s) for s in 2.0 ** np.arange(12)]
     fit, scale = min(fits, key=lambda pair: pair[0].leave_one_out)
     return fit(np.sin(fresh @ (scale * draws).T + phases))[:, 0]
 
@@ -83,19 +119,23 @@ def mlp(x, y, fresh):
 
 
 def ridge(x, y, fresh, truth=None):
-    """Gaussian kernel ridge by leave-one-out; by the error at ``fresh`` where the truth is given."""
-    rows = np.random.default_rng(0).permutation(len(x))[:1500]
-    x, mean, y = x[rows], y[rows].mean(), y[rows] - y[rows].mean()
-    best, prediction = np.inf, fresh[:, 0]
+    """Gaussian kernel ridge by leave-one-out; by the error at ``fresh`` on all rows where the truth is given."""
+    centres = np.random.default_rng(0).permutation(len(x))[:1200]
+    if truth is None:
+        x, y, centres = x[centres], y[centres], slice(None)
+    mean, best, prediction = y.mean(), np.inf, fresh[:, 0]
     for length in np.geomspace(0.003, 1, 14):
-        kernel, across = (np.exp(-((z[:, None] - x[None]) ** 2).sum(-1) / (2 * length**2)) for z in (x, fresh))
-        values, vectors = np.linalg.eigh(kernel)
-        across, rotated = across @ vectors, vectors.T @ y
+        kernel, across = (np.exp(-cdist(z, x[centres], "sqeuclidean") / (2 * length**2)) for z in (x, fresh))
+        values, vectors = np.linalg.eigh(kernel[centres])
+        kept = values > 1e-13 * values[-1]
+        half = vectors[:, kept] / np.sqrt(values[kept])
+        left, singular, right = np.linalg.svd(kernel @ half, full_matrices=False)
+        across, rotated = across @ half @ right.T, left.T @ (y - mean)
         for strength in np.geomspace(1e-12, 1, 25):
-            shrink = 1 / (values.clip(0) + strength)
-            candidate = across @ (shrink * rotated) + mean
+            shrink = singular**2 / (singular**2 + strength)
+            candidate = across @ (shrink / singular * rotated) + mean
             if truth is None:
-                error = np.mean(((vectors @ (shrink * rotated)) / (vectors**2 @ shrink)) ** 2)
+                error = np.mean(((y - mean - left @ (shrink * rotated)) / (1 - left**2 @ shrink).clip(1e-12)) ** 2)
             else:
                 error = np.mean((candidate - truth) ** 2)
             if error < best:
@@ -112,7 +152,7 @@ def spline(x, y, fresh, truth):
     return min(fits, key=lambda fit: np.mean((fit - truth) ** 2))
 
 
-def oracle(x, y, fresh, truth):
+def smoother(x, y, fresh, truth):
     fits = [ridge(x, y, fresh, truth)] + ([spline(x, y, fresh, truth)] if x.shape[1] == 1 else [])
     return min(fits, key=lambda fit: np.mean((fit - truth) ** 2))
 
@@ -147,38 +187,44 @@ def siren(x, y, fresh):
         return network(scaled(fresh)).numpy().astype(float) * deviation + mean
 
 
-METHODS = {"high": high, "wide": wide, "sgdl": sgdl, "mlp": mlp, "ridge": ridge, "siren": siren, "oracle": oracle}
+METHODS = {"high": high, "wide": wide, "sgdl": sgdl, "mlp": mlp, "ridge": ridge, "siren": siren, "smoother": smoother}
 
 
 def rows(case: Case, noise: float):
     random = np.random.default_rng(0)
     x = np.linspace(0, 1, case.num_rows)[:, None] if case.is_grid else random.random((case.num_rows, case.num_inputs))
+    x = case.place(x)
     fresh = x.min(axis=0) + np.ptp(x, axis=0) * np.random.default_rng(1).random((2000, case.num_inputs))
     y = case.function(x)
     return x, y + noise * y.std() * random.normal(size=len(y)), fresh, case.function(fresh)
 
 
+def entry(method: str, x, y, fresh, truth, is_noisy: bool, median: bool) -> str:
+    if method == "smoother" and not is_noisy:
+        return ""
+    started = time.process_time()
+    error = METHODS[method](x, y, fresh, *((truth,) if method == "smoother" else ())) - truth
+    size = np.median(np.abs(error)) if median else np.sqrt(np.mean(error**2))
+    return f"{size / (truth.std() or 1.0):.1e}, {time.process_time() - started:.1f} s"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", default=",".join(CASES))
+    parser.add_argument("--only", default="")
     usual = [name for name in METHODS if name != "siren" or importlib.util.find_spec("torch")]
     parser.add_argument("--methods", default=",".join(usual))
     parser.add_argument("--noise", default="0,0.01")
+    parser.add_argument("--median", action="store_true")
+    parser.add_argument("--others", action="store_true")
     options = parser.parse_args()
     warnings.filterwarnings("ignore")
-    print("| function | noise | method | error | median | seconds of a core |\n|---|---|---|---|---|---|")
-    for name in options.only.split(","):
+    cases, methods = OTHERS if options.others else CASES, options.methods.split(",")
+    print(f"| function | noise | {' | '.join(methods)} |\n|{'---|' * (2 + len(methods))}")
+    for name in options.only.split(",") if options.only else cases:
         for noise in map(float, options.noise.split(",")):
-            x, y, fresh, truth = rows(CASES[name], noise)
-            for method in options.methods.split(","):
-                if method == "oracle" and not noise:
-                    continue
-                started = time.process_time()
-                extra = (truth,) if method == "oracle" else ()
-                error = METHODS[method](x, y, fresh, *extra) - truth
-                seconds = time.process_time() - started
-                root, median = (v / truth.std() for v in (np.sqrt(np.mean(error**2)), np.median(np.abs(error))))
-                print(f"| {name} | {noise:g} | {method} | {root:.1e} | {median:.1e} | {seconds:.1f} |", flush=True)
+            data = rows(cases[name], noise)
+            entries = [entry(method, *data, noise > 0, options.median) for method in methods]
+            print(f"| {name} | {noise:g} | {' | '.join(entries)} |", flush=True)
 
 
 if __name__ == "__main__":

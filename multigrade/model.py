@@ -16,10 +16,10 @@ from jax import Array
 
 from .files import read_arrays, telling_damage, write_arrays
 from .networks import AnyNetwork, FourierFeatures, Members, MultiScaleNetwork, Network
-from .sines import SineNetwork
+from .sines import LayerNetwork, SineNetwork
 
 # What a file may hold, by name.
-_KINDS = (Network, MultiScaleNetwork, Members, FourierFeatures, SineNetwork)
+_KINDS = (Network, MultiScaleNetwork, Members, FourierFeatures, SineNetwork, LayerNetwork)
 KINDS: dict[str, Any] = {kind.__name__: kind for kind in _KINDS}
 
 

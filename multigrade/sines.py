@@ -3,7 +3,8 @@
 On the unit box, the waves sin(w x) and cos(w x) with w on a lattice of spacing pi have the period 2, twice the box: a
 smooth function on the box has smooth continuations of that period, and least squares finds one (a Fourier extension).
 In order of |w| the waves are nested sets; a grade takes the next ones, up to a radius that follows the spectrum of what
-is left over. Random frequencies take the lattice's place in three dimensions and more.
+is left over. Random frequencies take the lattice's place in three dimensions and more. Where a function is steep in one
+place, a first grade adds coordinates in which it is not, over which the waves run.
 """
 
 import dataclasses
@@ -63,6 +64,45 @@ class SineNetwork:
         return features @ params[1].weight + params[1].bias
 
     def __call__(self, params: tuple[Layer, Layer], x: Array) -> Array:
+        return self.output(params, self.hidden(params, x))
+
+
+@jax.tree_util.register_static
+@dataclasses.dataclass(frozen=True)
+class LayerNetwork:
+    """The first grade of a solution with layers: features z = [x, asinh(x V + v)], and nothing added to u."""
+
+    num_inputs: int
+    num_layers: int
+    num_outputs: int
+
+    def __post_init__(self):
+        counts = (self.num_inputs, self.num_layers, self.num_outputs)
+        if any(not isinstance(count, int) or count < 1 for count in counts):
+            raise ValueError(f"a layer network needs positive numbers of inputs, layers and outputs; got {self!r}")
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        return self.num_inputs, self.num_features, self.num_outputs
+
+    @property
+    def depth(self) -> int:
+        return 2
+
+    @property
+    def num_features(self) -> int:
+        return self.num_inputs + self.num_layers
+
+    def init(self, key: Array) -> tuple[Layer]:
+        return (Layer(jax.random.normal(key, (self.num_inputs, self.num_layers)), jnp.zeros(self.num_layers)),)
+
+    def hidden(self, params: tuple[Layer], x: Array) -> Array:
+        return jnp.concatenate([x, jnp.arcsinh(x @ params[0].weight + params[0].bias)], axis=-1)
+
+    def output(self, params: tuple[Layer], features: Array) -> Array:
+        return jnp.zeros((*features.shape[:-1], self.num_outputs), features.dtype)
+
+    def __call__(self, params: tuple[Layer], x: Array) -> Array:
         return self.output(params, self.hidden(params, x))
 
 

@@ -1,0 +1,63 @@
+"""What a problem must be before it is solved, and what a linear one has promised."""
+
+import numpy as np
+
+from ..sines import lattice
+from .problem import Problem
+from .rows import Basis, Group, first_rows, jacobian, residual_of
+
+
+def check_finite(problem: Problem, basis: Basis, groups: list[Group]) -> None:
+    dimensions = len(problem.domain.bounds[0])
+    for group in groups:
+        if group.points.shape[1] != dimensions:
+            raise ValueError(f"{group.name} must have points of {dimensions} numbers; got {group.points.shape[1]}")
+        if not len(group.points):
+            raise ValueError(f"{group.name} must have points; the domain gave none")
+        values = residual_of(basis, group)
+        bad = ~np.isfinite(values).all(axis=1)
+        if bad.any():
+            where = np.array2string(group.points[np.argmax(bad)], precision=4)
+            raise ValueError(
+                f"the {group.name} must be finite; at x = {where} it is {values[np.argmax(bad)]} for u = 0"
+            )
+
+
+def check_number(groups: list[Group], num_unknowns: int) -> None:
+    """A cloud of points may have fewer than the coefficients that they are to find."""
+    num_rows = sum(len(group.points) for group in groups)
+    if num_rows < num_unknowns:
+        raise ValueError(
+            f"{num_rows} points are too few for {num_unknowns} coefficients; give more points, or fewer max_features"
+        )
+
+
+def check_linear(basis: Basis, step: np.ndarray, groups: list[Group]) -> None:
+    for group in groups:
+        part = first_rows(group, 64)
+        rows, residual = next(jacobian(basis, part))
+        foreseen = residual + rows @ step.ravel()
+        found = residual_of(basis.moved(step), part).ravel()
+        # Waves that the operator lets through have rows of 0, but large terms that cancel in them.
+        size = np.abs(rows).max() * np.abs(step).sum() + np.abs(residual).max()
+        if np.abs(found - foreseen).max() > 1e-7 * size:
+            raise ValueError(f"the {group.name} is not linear in u, as was promised; give the problem is_linear=False")
+
+
+def check_conditions(problem: Problem, basis: Basis, random) -> None:
+    """Two conditions of the same form at the same points must ask for the same."""
+    trial = basis.grown(lattice(len(basis.box.low), 20))
+    points = problem.domain.boundary(random, 64)
+    found = []
+    for condition in problem.conditions:
+        holds = np.ones(len(points), bool) if condition.where is None else np.asarray(condition.where(points), bool)
+        rows, values = next(jacobian(trial, Group("", condition.residual, points)))
+        found.append((holds, rows.reshape(len(points), -1), values.reshape(len(points), -1)))
+    for second in range(len(found)):
+        for first in range(second):
+            (at, rows, values), (at_too, other_rows, others) = found[first], found[second]
+            if rows.shape != other_rows.shape:
+                continue
+            both = at & at_too & (np.abs(rows - other_rows).max(axis=1) <= 1e-9 * np.abs(rows).max(axis=1))
+            if (np.abs(values - others)[both] > 1e-6 * (1 + np.abs(values[both]))).any():
+                raise ValueError(f"conditions {first + 1} and {second + 1} contradict each other where both hold")

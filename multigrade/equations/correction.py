@@ -1,0 +1,75 @@
+"""What a grade adds: a least-squares step over all rows, repeated where the problem is not linear."""
+
+import numpy as np
+
+from ..least_squares import Triangle, reduce_blocks
+from .checks import check_linear, check_number
+from .problem import Problem
+from .rows import Basis, Group, draw_groups, jacobian, norm, usual_scales
+
+RIDGE = 1e-28  # relative to the square of the largest singular value: rounding
+LARGE_RIDGE = 1e-18  # for a grade whose coefficients would cancel each other
+LARGEST = 1e5  # coefficients relative to u
+MAX_STEPS = 20  # of Gauss-Newton in a grade
+
+
+def with_waves(
+    problem: Problem, basis: Basis, waves: np.ndarray, random, are_free: bool = False
+) -> tuple[Basis, tuple[float, float]]:
+    """The basis with a further grade, and the norm of its rows before and after."""
+    grown = basis.grown(waves)
+    num_unknowns = grown.coefficients.size
+    # Free waves leave everything to the boundary.
+    num_inside, num_edge = (num_unknowns // 2, 2 * num_unknowns) if are_free else (2 * num_unknowns, num_unknowns // 2)
+    groups = draw_groups(problem, basis, random, num_inside, num_edge)
+    check_number(groups, num_unknowns)
+    return corrected(problem, grown, groups)
+
+
+def corrected(problem: Problem, basis: Basis, groups: list[Group]) -> tuple[Basis, tuple[float, float]]:
+    """The basis with coefficients that minimise the rows of ``groups``, and the rows' norm before and after."""
+    scales = usual_scales(basis, groups, basis.num_waves)
+    norms = [norm(basis, groups, scales)]
+    for _ in range(1 if problem.is_linear else MAX_STEPS):
+        step = _least_squares_step(basis, groups, scales)
+        if problem.is_linear:
+            check_linear(basis, step, groups)
+        basis, now = _line_search(basis, step, groups, scales, norms[-1])
+        norms.append(now)
+        if now > 0.9 * norms[-2]:
+            break
+    return basis, (norms[0], min(norms))
+
+
+def _line_search(basis: Basis, step: np.ndarray, groups, scales, before: float) -> tuple[Basis, float]:
+    """The longest of the steps 1, 1/2, 1/4, ... that lowers the norm; none if that fails."""
+    for length in 0.5 ** np.arange(12):
+        moved = basis.moved(length * step)
+        now = norm(moved, groups, scales)
+        if now < before:
+            return moved, now
+    return basis, before
+
+
+def _least_squares_step(basis: Basis, groups: list[Group], scales) -> np.ndarray:
+    def blocks():
+        for group, scale in zip(groups, scales, strict=True):
+            for rows, residual in jacobian(basis, group):
+                yield scale * np.column_stack([rows, -residual])
+
+    reduced = reduce_blocks(blocks())
+    num_columns = reduced.shape[1] - 1
+    triangle = Triangle(reduced[:, :-1], reduced[:, -1:], np.zeros(num_columns), np.zeros(1), False, 0.0)
+    largest = _largest_singular_value(triangle.factor) ** 2
+    step = triangle.solve(RIDGE * largest).reshape(basis.coefficients.shape)
+    size = np.sqrt(np.mean(basis.moved(step).values(groups[0].points[:200]) ** 2))
+    if np.abs(basis.coefficients + step).max() > LARGEST * size:
+        step = triangle.solve(LARGE_RIDGE * largest).reshape(basis.coefficients.shape)
+    return step
+
+
+def _largest_singular_value(matrix: np.ndarray) -> float:
+    vector = np.ones(matrix.shape[1])
+    for _ in range(8):
+        vector = matrix.T @ (matrix @ (vector / np.linalg.norm(vector)))
+    return float(np.sqrt(np.linalg.norm(vector)))

@@ -1,0 +1,250 @@
+"""u as features times coefficients, and the rows of least squares: everything that must vanish, at points."""
+
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..model import Grade, MultiGrade
+from ..networks import Layer
+from ..sines import Box as UnitBox
+from ..sines import LayerNetwork, SineNetwork, lattice
+from .coordinates import Coordinates
+from .problem import Problem
+
+POINTS_PER_BLOCK = 512
+POOL = 30  # points of the boundary from which one is drawn, where there are layers
+
+
+@dataclasses.dataclass(frozen=True)
+class Basis:
+    """u(x) = [z, sin(z W + b), 1] C, where z(x) are the coordinates; the model holds the grades that are closed."""
+
+    coordinates: Coordinates
+    box: UnitBox  # of s
+    layer: Layer  # W, b
+    coefficients: np.ndarray  # (z + sines + 1, num_unknowns)
+    model: MultiGrade
+
+    @staticmethod
+    def of(problem: Problem, coordinates: Coordinates | None = None) -> "Basis":
+        low, high = problem.domain.bounds
+        coordinates = Coordinates(low, high) if coordinates is None else coordinates
+        ends = coordinates(np.stack([low, high]))
+        num_z = len(low) + len(coordinates.layers)
+        coefficients = np.zeros((num_z + 1, problem.num_unknowns))
+        coefficients[-1] = 0.0 if problem.start is None else problem.start
+        model = MultiGrade()
+        if coordinates.layers:
+            network = LayerNetwork(len(low), len(coordinates.layers), problem.num_unknowns)
+            model = model.add(Grade(network, (coordinates.first_layer,), 1.0))
+        empty = Layer(np.empty((num_z, 0)), np.empty(0))
+        return Basis(coordinates, UnitBox(ends[0], ends[1] - ends[0]), empty, coefficients, model)
+
+    @property
+    def num_features(self) -> int:
+        return len(self.coefficients)
+
+    @property
+    def num_waves(self) -> int:
+        return len(self.layer.bias) // 2
+
+    @property
+    def is_empty(self) -> bool:
+        return not len(self.layer.bias)
+
+    def grown(self, frequencies: np.ndarray) -> "Basis":
+        """With further waves, given on the unit box of s, whose coefficients are 0."""
+        new = self.box.first_layer(frequencies)
+        new = Layer(self.coordinates.mixing @ new.weight, new.bias)
+        layer = Layer(*(np.concatenate([old, more], axis=-1) for old, more in zip(self.layer, new, strict=True)))
+        zeros = np.zeros((len(new.bias), self.coefficients.shape[1]))
+        coefficients = np.concatenate([self.coefficients[:-1], zeros, self.coefficients[-1:]])
+        return dataclasses.replace(self, layer=layer, coefficients=coefficients)
+
+    def moved(self, step: np.ndarray) -> "Basis":
+        return dataclasses.replace(self, coefficients=self.coefficients + step)
+
+    def closed(self, before: "Basis") -> "Basis":
+        """With the grade that holds what was added to ``before``."""
+        num_z, num_old = len(self.layer.weight), len(before.layer.bias)
+        added = self.coefficients.copy()
+        if num_old:
+            added[: num_z + num_old] -= before.coefficients[:-1]
+            added[-1] -= before.coefficients[-1]
+        network = SineNetwork(num_z, num_old, len(self.layer.bias) - num_old, added.shape[1])
+        first = Layer(self.layer.weight[:, num_old:], self.layer.bias[num_old:])
+        model = before.model.add(Grade(network, (first, Layer(added[:-1], added[-1])), 1.0))
+        return dataclasses.replace(self, model=model)
+
+    def values(self, points: np.ndarray) -> np.ndarray:
+        """u at points, (N, num_unknowns)."""
+        first = self.coordinates.first_layer
+        z = np.hstack([points, np.arcsinh(points @ first.weight + first.bias)])
+        return (
+            np.column_stack([z, np.sin(z @ self.layer.weight + self.layer.bias), np.ones(len(z))]) @ self.coefficients
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class Group:
+    """One of the things that must vanish, its points, and what its rows are multiplied by."""
+
+    name: str
+    residual: Callable
+    points: np.ndarray
+    values: np.ndarray | None = None  # of data
+    weight: float = 1.0
+    row_weights: np.ndarray | None = None
+
+
+def _u(first: Layer, layer: Layer, coefficients):
+    """The function of one point that the problem's functions are given."""
+
+    def u(x):
+        z = jnp.concatenate([x, jnp.arcsinh(x @ first.weight + first.bias)])
+        values = jnp.concatenate([z, jnp.sin(z @ layer.weight + layer.bias), jnp.ones(1)]) @ coefficients
+        return values[0] if coefficients.shape[1] == 1 else values
+
+    return u
+
+
+@partial(jax.jit, static_argnums=0)
+def _residual_rows(residual, first, layer, coefficients, points):
+    return jax.vmap(lambda x: jnp.atleast_1d(residual(_u(first, layer, coefficients), x)))(points)
+
+
+@partial(jax.jit, static_argnums=0)
+def _jacobian_rows(residual, first, layer, coefficients, points):
+    def one(x):
+        value, pull = jax.vjp(lambda c: jnp.atleast_1d(residual(_u(first, layer, c), x)), coefficients)
+        return value, jax.vmap(lambda e: pull(e)[0].ravel())(jnp.eye(len(value)))
+
+    return jax.vmap(one)(points)
+
+
+def _blocks(points: np.ndarray):
+    """Parts of equally many points, the last one filled up, and which of them count."""
+    size = min(POINTS_PER_BLOCK, len(points))
+    for start in range(0, len(points), size):
+        part = points[start : start + size]
+        yield slice(start, start + len(part)), np.resize(part, (size, points.shape[1]))
+
+
+def jacobian(basis: Basis, group: Group) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Blocks of (derivatives of the residual with respect to the coefficients, residual), not yet weighted."""
+    arrays = basis.coordinates.first_layer, basis.layer, basis.coefficients
+    for rows, part in _blocks(group.points):
+        count = rows.stop - rows.start
+        values, slopes = (np.asarray(array)[:count] for array in _jacobian_rows(group.residual, *arrays, part))
+        if group.values is not None:
+            values = values - group.values[rows]
+        if group.row_weights is not None:
+            values, slopes = values * group.row_weights[rows, None], slopes * group.row_weights[rows, None, None]
+        yield slopes.reshape(-1, basis.coefficients.size), values.ravel()
+
+
+def residual_of(basis: Basis, group: Group) -> np.ndarray:
+    arrays = basis.coordinates.first_layer, basis.layer, basis.coefficients
+    parts = [
+        np.asarray(_residual_rows(group.residual, *arrays, part))[: rows.stop - rows.start]
+        for rows, part in _blocks(group.points)
+    ]
+    values = np.concatenate(parts)
+    values = values if group.values is None else values - group.values
+    return values if group.row_weights is None else values * group.row_weights[:, None]
+
+
+def norm(basis: Basis, groups: Sequence[Group], scales) -> float:
+    """Root of the sum of squares of all rows."""
+    squares = [np.sum((scale * residual_of(basis, g)) ** 2) for g, scale in zip(groups, scales, strict=True)]
+    return float(np.sqrt(sum(squares)))
+
+
+def row_scales(basis: Basis, groups: Sequence[Group]) -> list[float]:
+    """Weights that give each group the same say: one over the root mean square length of its rows, over root N."""
+    scales = []
+    for group in groups:
+        rows, _ = next(jacobian(basis, first_rows(group, POINTS_PER_BLOCK)))
+        length = np.sqrt(np.mean(np.sum(rows**2, axis=1)))
+        if not length > 0:
+            raise ValueError(f"the {group.name} must depend on u; its residual does not change with it")
+        scales.append(float(group.weight / (length * np.sqrt(len(group.points)))))
+    return scales
+
+
+def first_rows(group: Group, count: int) -> Group:
+    """The group at its first ``count`` points."""
+    arrays = {name: getattr(group, name) for name in ("points", "values", "row_weights")}
+    return dataclasses.replace(group, **{name: a if a is None else a[:count] for name, a in arrays.items()})
+
+
+def usual_scales(basis: Basis, groups: Sequence[Group], num_waves: int = 50) -> list[float]:
+    """``row_scales`` by waves of the lattice; those that the operator lets through have rows of rounding alone."""
+    num_z = len(basis.layer.weight)
+    empty = Layer(np.empty((num_z, 0)), np.empty(0))
+    ends = np.concatenate([basis.coefficients[:num_z], basis.coefficients[-1:]])
+    usual = dataclasses.replace(basis, layer=empty, coefficients=ends)
+    return row_scales(usual.grown(lattice(len(basis.box.low), num_waves)), groups)
+
+
+# ---- points ----------------------------------------------------------------------------------------------------
+
+
+def draw_groups(problem: Problem, basis: Basis, random, num_inside: int, num_edge: int) -> list[Group]:
+    """All that must vanish, at points spread over s; a fifth more where the grades so far leave a large residual."""
+    inside = _inside(problem, basis, random, num_inside)
+    group = _interior(problem, basis, inside)
+    if not basis.is_empty:
+        pool = _interior(problem, basis, _inside(problem, basis, random, num_inside))
+        power = np.sum(residual_of(basis, pool) ** 2, axis=1)
+        if power.sum() > 0:
+            count = min(num_inside // 5, np.count_nonzero(power))
+            drawn = random.choice(len(pool.points), count, replace=False, p=power / power.sum())
+            group = _interior(problem, basis, np.concatenate([inside, pool.points[drawn]]))
+    groups = [group]
+    for number, condition in enumerate(problem.conditions, 1):
+        points = _edge(problem, basis, condition.where, random, num_edge, number)
+        groups.append(Group(f"condition {number}", condition.residual, points, None, condition.weight))
+    for number, data in enumerate(problem.data, 1):
+        groups.append(Group(f"data {number}", data.observe, data.points, data.values, data.weight))
+    return groups
+
+
+def _interior(problem: Problem, basis: Basis, points: np.ndarray) -> Group:
+    """The equation inside. Rows within a layer, where derivatives are large, count less: by dx / ds."""
+    weights = None
+    if basis.coordinates.layers:
+        weights = 1 / basis.coordinates.fineness(points)
+        weights /= weights.max()
+    return Group("equation inside", problem.interior, points, row_weights=weights)
+
+
+def _inside(problem: Problem, basis: Basis, random, num_points: int) -> np.ndarray:
+    """Points spread evenly over s."""
+    points = problem.domain.inside(random, num_points)
+    if not basis.coordinates.layers:
+        return points
+    low, high = problem.domain.bounds
+    moved = basis.coordinates.inverse(basis.box.low + basis.box.lengths * (points - low) / (high - low))
+    return moved[problem.domain.contains(moved)]
+
+
+def _edge(problem: Problem, basis: Basis, where, random, num_points: int, number: int) -> np.ndarray:
+    """Points of the part of the boundary where a condition holds, as fine as the coordinates are."""
+    wanted = num_points * (POOL if basis.coordinates.layers else 1)
+    for factor in 3 ** np.arange(8):
+        points = problem.domain.boundary(random, int(factor) * wanted)
+        if where is not None:
+            points = points[np.asarray(where(points), bool)]
+        if where is None or len(points) >= wanted:
+            break
+    if not len(points):
+        raise ValueError(f"condition {number} must hold somewhere on the boundary; its where() is True nowhere")
+    if where is None and not basis.coordinates.layers:
+        return points
+    density = basis.coordinates.fineness(points)
+    return points[random.choice(len(points), min(num_points, len(points)), replace=False, p=density / density.sum())]
