@@ -5,7 +5,7 @@ import pytest
 
 from multigrade import Plan, fit_grades, solve_least_squares, structures
 from multigrade.objectives import LOSSES
-from multigrade.training import Regression, correct_outputs
+from multigrade.training import Fit, Regression, correct_outputs, unfreeze
 
 X = np.linspace(0, 1, 64)[:, None].astype(np.float32)
 Y = np.sin(9 * X) + X
@@ -62,3 +62,43 @@ def test_solved_output_needs_the_squared_error():
             PLAN,
             regression=Regression(solved_output=True, loss=other() if isinstance(other, type) else other),
         )
+
+
+def test_variable_projection_records_the_least_loss_of_its_features():
+    network = STRUCTURE[0]
+    projected = Regression(solved_output=True, solved_every=1)
+    fit = fit_grades((network,), X, Y, Plan(1, learning_rate=1e-12, record_every=1), regression=projected)
+    features = np.asarray(network.hidden(fit.model.grades[0].params, X), np.float64)
+    ridge = 1e-10 * (np.sum(features**2) + len(X))  # of rounding to single precision
+    least = solve_least_squares(features, Y, ridge=ridge)(features) - Y
+    assert fit.records[0].train_loss[-1] == pytest.approx(0.5 * np.mean(least**2), rel=0.05, abs=1e-7)
+    at_the_end = fit_grades((network,), X, Y, PLAN, regression=Regression(solved_output=True))
+    every_step = fit_grades((network,), X, Y, PLAN, regression=projected)
+    assert every_step.records[0].train_loss[-1] < at_the_end.records[0].train_loss[-1]
+
+
+def test_unfrozen_layers_go_on_from_the_fit_and_the_others_stay():
+    fit = fit_grades(STRUCTURE, X, Y, PLAN)
+    freed = unfreeze(fit, X, Y, Plan(60, learning_rate=1e-3), num_layers=1)
+    assert loss(freed.model) < loss(fit.model)
+    assert len(freed.records) == len(fit.records) + 1
+    assert freed.records[-1].train_loss[0] == pytest.approx(0.5 * loss(fit.model), rel=1e-4)
+    for old, new in zip(fit.model.grades, freed.model.grades, strict=True):
+        np.testing.assert_array_equal(old.params[0].weight, new.params[0].weight)
+        assert not np.array_equal(old.params[-1].weight, new.params[-1].weight)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: unfreeze(Fit(), X, Y, PLAN), "fit must have grades"),
+        (lambda: unfreeze(fit_grades(STRUCTURE[:1], X, Y, Plan(1)), X, Y, PLAN, num_layers=3), "num_layers must be"),
+        (
+            lambda: fit_grades(STRUCTURE, X, Y, PLAN, regression=Regression(solved_every=5)),
+            "solved_every must be None, or at least 1 and solved_output True",
+        ),
+    ],
+)
+def test_mistakes_are_one_line(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()

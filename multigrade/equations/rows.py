@@ -235,7 +235,7 @@ def _inside(problem: Problem, basis: Basis, random, num_points: int) -> np.ndarr
 
 def _edge(problem: Problem, basis: Basis, where, random, num_points: int, number: int) -> np.ndarray:
     """Points of the part of the boundary where a condition holds, as fine as the coordinates are."""
-    wanted = num_points * (POOL if basis.coordinates.layers else 1)
+    wanted, points = num_points * (POOL if basis.coordinates.layers else 1), np.empty((0, 1))
     for factor in 3 ** np.arange(8):
         points = problem.domain.boundary(random, int(factor) * wanted)
         if where is not None:

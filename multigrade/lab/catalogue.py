@@ -190,6 +190,16 @@ def _frequencies(config) -> Iterator[Cell]:
         }  # fmt: skip
 
 
+EQUATIONS: dict[str, dict[str, Any]] = {  # ready problems, by their own names of options
+    "helmholtz": {"wavenumber": 50.0}, "lens": {"wavenumber": 20.0}, "poisson": {"layer": 0.05}, "heat": {}, "wave": {},
+    "burgers": {}, "fredholm": {"wavenumber": 500.0}, "volterra": {}, "inverse": {},
+}  # fmt: skip
+
+
+def _equations(config) -> Iterator[Cell]:
+    yield from ({"kind": "equation", "task": name, "options": options} for name, options in EQUATIONS.items())
+
+
 _ITEMS = (
     Item("table1", "Image regression, six images", "Section 4, Table 1, Figure 6", (
         Part("regression", _regression(REGRESSION_IMAGES)),
@@ -241,6 +251,9 @@ BEYOND = (
     )),
     Item("spectral-bias", "Errors by frequency along training", "beyond the paper", (
         Part("frequencies", _frequencies),
+    )),
+    Item("equations", "Equations, solved by grades, against references", "beyond the paper", (
+        Part("equations", _equations),
     )),
 )  # fmt: skip
 ITEMS = {item.name: item for item in (*_ITEMS, *BEYOND)}

@@ -178,6 +178,13 @@ class Frequencies(Config):
     record_every: int = 100
 
 
+@dataclasses.dataclass(frozen=True)
+class Equations(Config):
+    """Beyond the paper: ready equations; all numbers are our choice."""
+
+    max_features: int = 3000
+
+
 CONFIGS: dict[str, dict[str, Config]] = {
     "regression": {
         "paper": Regression(),
@@ -226,6 +233,11 @@ CONFIGS: dict[str, dict[str, Config]] = {
         "paper": Frequencies(),
         "fast": Frequencies(),
         "quick": Frequencies(points=32, size=8, epochs=200),
+    },
+    "equations": {
+        "paper": Equations(),
+        "fast": Equations(),
+        "quick": Equations(max_features=300),
     },
     "convex": {"paper": Convex(), "fast": Convex(), "quick": Convex(points=16, epochs=2000)},
 }

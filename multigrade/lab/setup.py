@@ -52,6 +52,9 @@ class Setup:
     push: float = 0.0
     regularisation: float = 0.0
     gap: float = 0.0
+    # Equations.
+    options: Mapping[str, Any] = dataclasses.field(default_factory=dict)  # of the ready problem
+    max_features: int = 0
 
 
 NAMES = frozenset(field.name for field in dataclasses.fields(Setup))

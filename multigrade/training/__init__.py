@@ -12,6 +12,7 @@ from .problem import GradeProblem, Task
 from .record import Outcome, RunRecord
 from .regression import Regression, fit_grades
 from .stopping import Never, NoImprovement, Plateau
+from .unfreeze import unfreeze
 
 __all__ = [
     "OPTIMISERS",
@@ -37,5 +38,6 @@ __all__ = [
     "fit_high_precision",
     "minimise",
     "train_grades",
+    "unfreeze",
     "warmup_cosine",
 ]

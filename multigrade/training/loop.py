@@ -67,6 +67,7 @@ class Program(NamedTuple):
     record_every: Array
     key: Array
     companion: Any = None  # of an observer, see ``observers``
+    before_step: Any = None
 
 
 class Saving(NamedTuple):
@@ -163,6 +164,7 @@ def _program(problem: GradeProblem, plan: Plan, key: Array | None) -> Program:
         jnp.int32(plan.record_every),
         jax.random.key(plan.seed) if key is None else key,
         _companion(plan.observers),
+        problem.before_step,
     )
 
 
@@ -262,6 +264,8 @@ def _step(transformation, program: Program, now: Moving) -> tuple[Moving, Array]
 
 def _plain_step(transformation, program: Program, now: Moving) -> tuple[Moving, Array]:
     """One optimiser step, Theta <- Theta + rate * update, the auxiliary variable moved first; and the loss before."""
+    if program.before_step is not None:
+        now = now._replace(params=program.before_step(now.step, now.params))
     batch = program.sampler.draw(jax.random.fold_in(program.key, now.step), program.data)
     (loss, auxiliary), gradient = program.objective.value_and_grad(now.params, now.auxiliary, batch)
     updates, optimiser = transformation.update(

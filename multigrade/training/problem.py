@@ -25,6 +25,7 @@ class GradeProblem(NamedTuple):
     metrics : functions of the parameters to record, by name (``jax.tree_util.Partial`` carries arrays)
     sampler : what draws the data that a step sees; None draws ``plan.batch_size`` rows, or takes all
     start, finish : applied to the initial and to the trained parameters
+    before_step : (step, parameters) -> parameters, applied before every step; None leaves them
     """
 
     objective: Any
@@ -38,6 +39,7 @@ class GradeProblem(NamedTuple):
     sampler: Any = None
     start: Callable = lambda params: params
     finish: Callable = lambda params: params
+    before_step: Callable | None = None
 
 
 class Task(Protocol):

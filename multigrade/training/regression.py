@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
@@ -45,6 +46,8 @@ class Regression:
     solved_output : whether a grade ends with its output layer solved by least squares in float64
         The ridge is that of ``weight_decay``, or chosen by leave-one-out without one. Off in the paper's recipe. The
         recorded losses are those of the descent; the model's is no higher. Plain networks and squared errors only.
+    solved_every : also solve it before every so many steps, in single precision (variable projection); None never
+        Needs ``solved_output``.
     loss : one of ``objectives.LOSSES``; the grades' outputs add up to its scores, and what is predicted is scores
         Only the squared error has residuals that could be scaled.
     """
@@ -55,6 +58,7 @@ class Regression:
     metrics: Mapping[str, Callable[[Array, Array], Array]] = dataclasses.field(default_factory=dict)
     loss: Loss = Squared()  # noqa: RUF009
     solved_output: bool = False
+    solved_every: int | None = None
 
     def check(self, structure: Structure) -> None:
         if not (math.isfinite(self.weight_decay) and self.weight_decay >= 0):
@@ -70,10 +74,15 @@ class Regression:
             isinstance(self.loss, Squared) and all(isinstance(network, Network) for network in structure)
         ):
             raise ValueError("solved_output must be False but for plain networks and the squared error; got True")
+        every = self.solved_every
+        if every is not None and not (self.solved_output and isinstance(every, int) and every >= 1):
+            raise ValueError(f"solved_every must be None, or at least 1 and solved_output True; got {every!r}")
 
     def identity(self) -> dict[str, Any]:
         """All fields; of the metrics their names, as they change no result."""
         fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        if self.solved_every is None:  # as in checkpoints from before there was such a field
+            del fields["solved_every"]
         return {**fields, "metrics": sorted(self.metrics)}
 
 
@@ -113,6 +122,10 @@ class _RegressionTask:
             solve = Partial(_solve_output, network, left, scale, self.regression.weight_decay)
             absorb = hooks.get("finish", lambda params: params)
             hooks["finish"] = lambda params: absorb(solve(params))
+        if self.regression.solved_every is not None:
+            rows = self._rows(left, scale)
+            decay, every = self.regression.weight_decay, self.regression.solved_every
+            hooks["before_step"] = Partial(_project, network, rows, decay, every)
         metrics = {
             name: Partial(_metric, Partial(metric), network, scale, left, self.targets)
             for name, metric in self.metrics.items()
@@ -284,6 +297,22 @@ def _solve_output(network: Network, left: LeftOver, scale: Array, decay: float, 
         return np.sum(weights[:, None] * error**2) + penalty
 
     return (*params[:-1], solved if loss(solved) <= loss(before) else before)
+
+
+def _project(network: Network, rows: Rows, decay: float, every: int, step: Array, params):
+    """Before every ``every``-th step the output layer that minimises the loss, but for a ridge of rounding."""
+
+    def solve(params):
+        features = network.hidden(params, rows.inputs)
+        roots = jnp.sqrt(jnp.ones(len(features)) if rows.weights is None else rows.weights)[:, None]
+        weighted = roots * jnp.hstack([features, jnp.ones((len(features), 1))])
+        ridge = decay * jnp.sum(roots**2) + 1e-10 * jnp.sum(weighted**2)
+        penalty = jnp.sqrt(ridge) * jnp.eye(weighted.shape[1])[:-1]  # none for the bias
+        q, r = jnp.linalg.qr(jnp.vstack([weighted, penalty]))
+        solved = jax.scipy.linalg.solve_triangular(r, q[: len(features)].T @ (roots * rows.targets))
+        return (*params[:-1], Layer(solved[:-1], solved[-1]))
+
+    return jax.lax.cond(step % every == 0, solve, lambda params: params, params)
 
 
 def _metric(metric, network, scale, left: LeftOver, targets, params):

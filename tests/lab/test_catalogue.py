@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from multigrade import paper
+from multigrade.equations import READY
 from multigrade.lab import catalogue, recipes, setup
 from multigrade.lab.images import ENTRIES, Pictures, eigenvalue_subset, shrunk
 from multigrade.pictures.files import Picture, save
@@ -238,6 +239,9 @@ def test_items_beyond_the_paper_run_only_when_they_are_named():
     # Six variants by gradient descent and by Adam on two settings; three methods on two settings and a picture.
     assert len(catalogue.expand(["steadiness"], recipe="paper", images=None)) == 24
     assert len(catalogue.expand(["spectral-bias"], recipe="paper", images=None)) == 9
+    # Every ready problem once.
+    jobs = catalogue.expand(["equations"], recipe="paper", images=None)
+    assert {job.settings["task"] for job in jobs} == set(READY)
 
 
 def test_a_recipe_whose_numbers_changed_has_new_keys_and_no_other_has(monkeypatch):

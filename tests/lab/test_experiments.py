@@ -15,7 +15,7 @@ SHORT = {"regression": 40, "restoration": 20, "descent": 200, "denoising descent
 ITEMS = {
     "regression": "figure-cameraman", "restoration": "table2", "descent": "eig-image-regression",
     "denoising descent": "eig-image-denoising", "baseline": "table3", "theory": "theory", "convex": "convex",
-    "steadiness": "steadiness", "frequencies": "spectral-bias",
+    "steadiness": "steadiness", "frequencies": "spectral-bias", "equation": "equations",
 }  # fmt: skip
 
 

@@ -17,7 +17,7 @@ from ...files import finite
 from ...training.observers import Observer
 from ..images import Pictures
 from ..job import Job, Result
-from . import convex, descent, frequencies, reconstruction, steadiness, theory
+from . import convex, descent, equations, frequencies, reconstruction, steadiness, theory
 from .context import Context
 
 KINDS: dict[str, Callable[[Context], Result]] = {
@@ -30,6 +30,7 @@ KINDS: dict[str, Callable[[Context], Result]] = {
     "convex": convex.convex,
     "steadiness": steadiness.steadiness,
     "frequencies": frequencies.frequencies,
+    "equation": equations.equation,
 }
 
 
