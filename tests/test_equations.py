@@ -24,6 +24,9 @@ from multigrade.equations import (
     solve,
     solve_integral,
 )
+from multigrade.equations.coordinates import Coordinates, SteepLayer
+from multigrade.equations.rows import Basis
+from multigrade.equations.waves import free_waves, wave_number
 
 INTERVAL = Box((0.0,), (2.0,))
 RANDOM = np.random.default_rng(0)
@@ -65,6 +68,37 @@ def test_helmholtz_on_the_square_finds_its_own_frequency_and_saves_itself(tmp_pa
     assert (tmp_path / "u.png").stat().st_size > 5000
 
 
+def test_free_waves_are_those_that_the_operator_lets_through():
+    domain, k = Box((0.0, -1.0), (2.0, 0.0)), 9.0
+    problem = Problem(domain, lambda u, x: laplacian(u, x) + k**2 * u(x), [Condition(lambda u, x: u(x))])
+    with jax.enable_x64(True):
+        basis = Basis.of(problem)
+        waves = free_waves(problem, basis, wave_number(problem, basis), 200)
+        np.testing.assert_allclose(np.linalg.norm(waves / basis.box.lengths, axis=1), k, rtol=1e-12)
+        source = Problem(domain, lambda u, x: laplacian(u, x) + k**2 * u(x) - 1.0, problem.conditions)
+        assert not len(free_waves(source, basis, 18.0, 200))
+
+
+def test_coordinates_have_an_inverse_and_their_fineness_is_their_slope():
+    layers = SteepLayer(0, 0.3, 0.01), SteepLayer(0, 1.0, 0.05)
+    coordinates = Coordinates(np.zeros(2), np.ones(2), layers)
+    points = RANDOM.random((50, 2))
+    np.testing.assert_allclose(coordinates.inverse(coordinates(points)), points, atol=1e-12)
+    ahead, behind = (coordinates(points + np.array([sign * 1e-7, 0.0]))[:, 0] for sign in (1, -1))
+    np.testing.assert_allclose(coordinates.fineness(points), (ahead - behind) / 2e-7, rtol=1e-5)
+
+
+def test_a_thin_layer_is_found_and_resolved(tmp_path):
+    width = 0.004
+    conditions = [Condition(lambda u, x: u(x) - jnp.exp((x[0] - 2.0) / width))]
+    problem = line(lambda u, x: width**2 * laplacian(u, x) - u(x), conditions)
+    solution = solve(problem, quiet=True, max_features=200)
+    x = np.linspace(0, 2, 3000)[:, None]
+    np.testing.assert_allclose(solution(x)[:, 0], np.exp((x[:, 0] - 2) / width), atol=1e-8)
+    solution.save(tmp_path / "u.safetensors")
+    np.testing.assert_array_equal(load_solution(tmp_path / "u.safetensors")(x), solution(x))
+
+
 def test_a_problem_that_is_not_linear_by_gauss_newton():
     exact = lambda x: jnp.cos(x[0])  # noqa: E731
     interior = lambda u, x: laplacian(u, x) + u(x) ** 3 - (exact(x) ** 3 - exact(x))  # noqa: E731
@@ -100,7 +134,8 @@ def test_volterra_equals_its_closed_form():
         ("wave", {}, 1e-6),
         ("lens", {"wavenumber": 10.0, "num_points": 100}, 1e-3),
         ("helmholtz", {"wavenumber": 10.0, "boundary": "absorbing"}, 1e-6),
-        ("helmholtz", {"wavenumber": 5.0, "dimensions": 3}, 1e-4),
+        ("helmholtz", {"wavenumber": 5.0, "dimensions": 3}, 1e-9),
+        ("burgers", {}, 1e-4),
     ],
 )
 def test_ready_problems_equal_their_references(name, options, bound):
@@ -158,6 +193,17 @@ def test_a_disc_given_as_a_cloud_of_points():
         ),
         (lambda: solve(line(laplacian), max_features=3, quiet=True), "max_features must be at least 20"),
         (lambda: Box((0.0, 0.0), (1.0, 0.0)), "every lower end below"),
+        (
+            lambda: solve(
+                Problem(
+                    PointCloud(RANDOM.random((30, 1)), np.array([[0.0], [1.0]])),
+                    laplacian,
+                    [Condition(lambda u, x: u(x))],
+                ),
+                quiet=True,
+            ),
+            "points are too few for .* coefficients",
+        ),
         (lambda: Difference(Ball((0.0, 0.0), 1.0), Ball((0.0, 0.0), 2.0)).inside(RANDOM, 10), "positive measure"),
         (lambda: Problem(INTERVAL, laplacian), "needs conditions or data"),
         (lambda: Data(np.ones((3, 1)), np.array([1.0, np.nan, 2.0])), "data must be finite"),
