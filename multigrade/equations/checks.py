@@ -1,10 +1,15 @@
 """What a problem must be before it is solved, and what a linear one has promised."""
 
+import sys
+
 import numpy as np
 
 from ..sines import lattice
+from .domains import PointCloud
 from .problem import Problem
 from .rows import Basis, Group, first_rows, jacobian, residual_of
+
+MIN_POINTS = 40  # of a cloud, for each unknown
 
 
 def check_finite(problem: Problem, basis: Basis, groups: list[Group]) -> None:
@@ -23,13 +28,15 @@ def check_finite(problem: Problem, basis: Basis, groups: list[Group]) -> None:
             )
 
 
-def check_number(groups: list[Group], num_unknowns: int) -> None:
-    """A cloud of points may have fewer than the coefficients that they are to find."""
-    num_rows = sum(len(group.points) for group in groups)
-    if num_rows < num_unknowns:
-        raise ValueError(
-            f"{num_rows} points are too few for {num_unknowns} coefficients; give more points, or fewer max_features"
-        )
+def most_features(problem: Problem) -> int:
+    """Features that the points of a cloud can find: half as many as there are points. Other domains draw enough."""
+    if not isinstance(problem.domain, PointCloud):
+        return sys.maxsize
+    num_points = len(problem.domain.points) + len(problem.domain.edge)
+    fewest = MIN_POINTS * problem.num_unknowns
+    if num_points < fewest:
+        raise ValueError(f"a cloud must have at least {fewest} points, the edge included; got {num_points}")
+    return num_points // (2 * problem.num_unknowns)
 
 
 def check_linear(basis: Basis, step: np.ndarray, groups: list[Group]) -> None:

@@ -3,7 +3,7 @@
 import numpy as np
 
 from ..least_squares import Triangle, reduce_blocks
-from .checks import check_linear, check_number
+from .checks import check_linear
 from .problem import Problem
 from .rows import Basis, Group, draw_groups, jacobian, norm, usual_scales
 
@@ -22,7 +22,6 @@ def with_waves(
     # Free waves leave everything to the boundary.
     num_inside, num_edge = (num_unknowns // 2, 2 * num_unknowns) if are_free else (2 * num_unknowns, num_unknowns // 2)
     groups = draw_groups(problem, basis, random, num_inside, num_edge)
-    check_number(groups, num_unknowns)
     return corrected(problem, grown, groups)
 
 

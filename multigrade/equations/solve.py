@@ -18,8 +18,9 @@ import jax
 import numpy as np
 
 from ..sines import lattice
-from .checks import check_conditions, check_finite
+from .checks import check_conditions, check_finite, most_features
 from .correction import with_waves
+from .domains import PointCloud
 from .problem import Problem
 from .rows import Basis, draw_groups, norm, residual_of, usual_scales
 from .solution import GradeRecord, Solution
@@ -71,6 +72,7 @@ def solve(
     started = time.perf_counter()
     if max_features < 20:
         raise ValueError(f"max_features must be at least 20; got {max_features!r}")
+    max_features = min(max_features, most_features(problem))
     with jax.enable_x64(True):
         solving = _Solving(problem, np.random.default_rng(seed), quiet)
         for waves, are_free in solving.choose(max_features, max_grades, first, stretch):
@@ -107,7 +109,7 @@ class _Solving:
                 yield free, True
         lengths = self.basis.box.lengths
         shape = lengths / lengths.max() if isinstance(stretch, str) else np.asarray(stretch, float)
-        if isinstance(stretch, str) and not radius:
+        if isinstance(stretch, str) and not radius and not isinstance(self.problem.domain, PointCloud):
             coordinates, shape = choose_coordinates(self.problem, self.basis, shape)
             if coordinates.layers:
                 self.basis = Basis.of(self.problem, coordinates)
@@ -132,7 +134,7 @@ class _Solving:
         self.basis = grown if now < error else before
         change, seconds = _change(before, grown, self.held_out[0].points), time.perf_counter() - begun
         self.records.append(GradeRecord(grown.num_features, *norms, now, change, seconds))
-        self.is_last = not now < 0.7 * error
+        self.is_last = not are_free and not now < 0.7 * error
         if not self.quiet:
             print(f"grade {len(self.records)}: {self.records[-1]}", flush=True)
 

@@ -9,7 +9,6 @@ from ..sines import lattice
 from .coordinates import Coordinates, SteepLayer, steep_layers
 from .correction import with_waves
 from .derivatives import gradient
-from .domains import PointCloud
 from .problem import Problem
 from .rows import Basis, Group, draw_groups, norm, residual_of, usual_scales
 
@@ -28,7 +27,7 @@ def choose_coordinates(problem: Problem, basis: Basis, shape: np.ndarray) -> tup
     as they are. A trial that does not resolve a layer yet can be worse than the one before and still show it better.
     """
     trial = best = _Trial(problem, basis, shape)
-    for _ in range(0 if isinstance(problem.domain, PointCloud) or trial.is_smooth() else MAX_LOOKS):
+    for _ in range(0 if trial.is_smooth() else MAX_LOOKS):
         layers = steep_layers(trial.steepness, trial.start.coordinates, np.random.default_rng(2))
         choices = [choice for choice in _choices(layers) if not _are_alike(choice, trial.start.coordinates.layers)]
         if len(choices) < max(len(_choices(layers)), 1):
