@@ -2,6 +2,7 @@
 
 import doctest
 import importlib
+import inspect
 import re
 import shlex
 import subprocess
@@ -35,6 +36,25 @@ def test_every_public_name_has_an_example():
 
     code = "\n".join(blocks("docs/api.md", "python"))
     assert [name for name in multigrade.__all__ if not re.search(rf"\b{name}\b", code)] == []
+
+
+PUBLIC = ("", ".convex", ".curvature", ".equations", ".pictures", ".restore", ".training")
+
+
+@pytest.mark.parametrize("module", PUBLIC)
+def test_every_public_function_says_what_it_takes_and_what_it_gives(module):
+    package = importlib.import_module(f"multigrade{module}")
+    for name in package.__all__:
+        function = getattr(package, name)
+        if inspect.isfunction(function):
+            text = inspect.getdoc(function) or ""
+            _, _, taken = text.partition("Parameters\n----------\n")
+            taken, _, given = taken.partition("Returns\n-------\n")
+            named = {word for line in taken.splitlines() for word in re.split(r"[ ,]+", line.partition(" :")[0])}
+            parameters = [each.name for each in inspect.signature(function).parameters.values()
+                          if each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)]  # fmt: skip
+            assert [parameter for parameter in parameters if parameter not in named] == [], name
+            assert given.strip(), f"{name}: Returns"
 
 
 def command_lines(page: str) -> list[str]:

@@ -41,7 +41,17 @@ def write_estimator(estimator, path: str | os.PathLike) -> None:
 
 
 def load_estimator(path: str | os.PathLike) -> Any:
-    """Read what an estimator's ``save`` wrote."""
+    """Read what an estimator's ``save`` wrote.
+
+    Parameters
+    ----------
+    path : the file
+
+    Returns
+    -------
+    estimator
+        Fitted, of the class that wrote it.
+    """
     arrays, description, _ = read_arrays(path, "estimator")
     with telling_damage(path, "estimator"):
         return _from_file(path, arrays, description)

@@ -228,5 +228,16 @@ def restored(problem: Problem, fit: Fit, stages: Sequence[np.ndarray], facts: di
 
 
 def quality(image: np.ndarray, reference: np.ndarray) -> dict[str, float]:
-    """PSNR and SSIM of a picture, (h, w) or (h, w, channels)."""
+    """PSNR and SSIM of a picture, (h, w) or (h, w, channels).
+
+    Parameters
+    ----------
+    image : (h, w) or (h, w, channels)
+    reference : the true picture, of the same shape
+
+    Returns
+    -------
+    dict
+        ``psnr`` in decibels and ``ssim``.
+    """
     return {"psnr": psnr(image, reference), "ssim": ssim(image, reference)}

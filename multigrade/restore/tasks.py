@@ -63,17 +63,43 @@ def denoise(image, *, noise_sigma=None, reference=None, options: Options = Optio
 
 
 def deblur(image, *, blur_sigma: float, noise_sigma=None, reference=None, options: Options = Options()) -> Restored:  # noqa: B008
-    """Undo a Gaussian blur of ``blur_sigma`` pixels (symmetric padding, truncated at 3 sigma); the rest as ``denoise``.
+    """Undo a Gaussian blur of ``blur_sigma`` pixels (symmetric padding, truncated at 3 sigma).
 
     For another blur see ``invert``.
+
+    Parameters
+    ----------
+    image : (h, w) or (h, w, channels)
+    blur_sigma : standard deviation of the blur, in pixels
+    noise_sigma : standard deviation of the noise on the 0..255 scale; estimated if not given
+    reference : the true picture, for PSNR and SSIM
+    options : method, recipe, training and limits
+
+    Returns
+    -------
+    Restored
+        The picture, what each grade gave, records and metrics.
     """
     return _restore("deblur", image, GaussianBlur(float(blur_sigma)), noise_sigma, reference, options)
 
 
 def inpaint(image, mask, *, noise_sigma=None, reference=None, options: Options = Options()) -> Restored:  # noqa: B008
-    """Fill in pixels; ``mask`` (h, w) is nonzero where the pixel is known; the rest as ``denoise``.
+    """Fill in pixels; ``mask`` (h, w) is nonzero where the pixel is known.
 
     By recipe best there is no noise unless ``noise_sigma`` is given, and known pixels stay as they are.
+
+    Parameters
+    ----------
+    image : (h, w) or (h, w, channels)
+    mask : (h, w), nonzero where a pixel is known
+    noise_sigma : standard deviation of the noise on the 0..255 scale; estimated if not given
+    reference : the true picture, for PSNR and SSIM
+    options : method, recipe, training and limits
+
+    Returns
+    -------
+    Restored
+        The picture, what each grade gave, records and metrics.
     """
     mask, size = np.asarray(mask), np.shape(image)[:2]
     if mask.shape != size:
@@ -86,9 +112,22 @@ def inpaint(image, mask, *, noise_sigma=None, reference=None, options: Options =
 
 
 def upsample(image, *, factor: int = 2, noise_sigma=None, reference=None, options: Options = Options()) -> Restored:  # noqa: B008
-    """An image ``factor`` times as large whose block averages are this one; the rest as ``denoise``.
+    """An image ``factor`` times as large whose block averages are this one.
 
     By recipe best there is no noise unless ``noise_sigma`` is given.
+
+    Parameters
+    ----------
+    image : (h, w) or (h, w, channels)
+    factor : how many times as large, each way
+    noise_sigma : standard deviation of the noise on the 0..255 scale; estimated if not given
+    reference : the true picture, for PSNR and SSIM
+    options : method, recipe, training and limits
+
+    Returns
+    -------
+    Restored
+        The picture, what each grade gave, records and metrics.
     """
     if not isinstance(factor, (int, np.integer)) or factor < 2:
         raise ValueError(f"factor must be an integer of at least 2; got {factor!r}")
