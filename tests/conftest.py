@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, settings
 # --hypothesis-profile=long.
 COMMON = {"deadline": None, "database": None, "suppress_health_check": list(HealthCheck)}
 settings.register_profile("short", max_examples=15, derandomize=True, **COMMON)
-settings.register_profile("long", max_examples=7000, print_blob=True, **COMMON)
+settings.register_profile("long", max_examples=10_000, print_blob=True, **COMMON)
 settings.load_profile("short")
 
 

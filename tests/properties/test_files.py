@@ -17,7 +17,7 @@ from multigrade.tables import numbered, read_table, target_columns, write_predic
 from multigrade.training.checkpoint import describe, fingerprint
 from multigrade.training.record import Outcome, RunRecord, names_of, path_of
 
-from .cases import arrays, dear, names, seeds
+from .cases import arrays, dear, middle, names, seeds
 
 PLAIN = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),
@@ -38,6 +38,7 @@ def test_names_come_back_from_a_path(name, key):
     assert path_of(name, key).count("/") == 1
 
 
+@middle
 @given(st.dictionaries(names, st.dictionaries(names, arrays(3), max_size=3), max_size=3), st.sampled_from(Outcome))
 def test_a_record_comes_back_from_its_arrays(observations, outcome):
     step = np.arange(3, dtype=np.int32)

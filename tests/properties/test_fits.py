@@ -18,7 +18,7 @@ from multigrade.training import Checkpointing
 from multigrade.training.corrective import correct_outputs
 from multigrade.training.observers import Observation
 
-from .cases import dear, seeds
+from .cases import dear, middle, seeds
 
 NETWORK = Network((2, 4, 1))
 ROWS = 24
@@ -162,6 +162,7 @@ def test_gradient_descent_is_that_of_a_loop_in_numpy(seed, rate, is_weighted):
     np.testing.assert_allclose(fit.model(x), np.maximum(x @ w1 + b1, 0) @ w2 + b2, atol=2e-4)
 
 
+@middle
 @given(seeds)
 def test_curvature_without_a_matrix_is_that_of_the_matrix(seed):
     rng = np.random.default_rng(seed)
@@ -183,6 +184,7 @@ def _value(rows, params):
     return LeastSquares(NETWORK)(params, (), rows)[0]
 
 
+@middle
 @given(seeds)
 def test_the_gradient_in_single_precision_is_that_in_double(seed):
     rng = np.random.default_rng(seed)

@@ -17,7 +17,7 @@ from multigrade.sampling import random_rows
 from multigrade.training.stopping import NoImprovement, Plateau
 
 from ..test_operators import OPERATORS
-from .cases import arrays, dear, matrix, seeds
+from .cases import arrays, dear, matrix, middle, seeds
 
 SIZE = (6, 5)
 
@@ -34,6 +34,7 @@ def operators():
     return {name: (jax.jit(operator), jax.jit(operator.adjoint)) for name, operator in made.items()}
 
 
+@middle
 @given(st.sampled_from(sorted(OPERATORS)), seeds, st.floats(-1e3, 1e3))
 def test_every_operator_is_linear_and_has_its_adjoint(operators, name, seed, factor):
     apply, adjoint = operators[name]
@@ -100,6 +101,7 @@ def test_no_network_beats_a_certificate(seed):
     assert fit.grades[0].output(x) == pytest.approx(fit.predict(x))
 
 
+@middle
 @given(seeds, st.integers(1, 12), st.integers(1, 4))
 def test_least_squares_obeys_its_normal_equations_and_weights_are_repetitions(seed, rows, columns):
     rng = np.random.default_rng(seed)
@@ -144,6 +146,7 @@ def _ends(matrix):
     return np.concatenate([ends.low.values, ends.high.values])
 
 
+@middle
 @given(seeds, st.floats(-50, 50), st.floats(0.01, 100))
 def test_eigenvalues_are_the_dense_ones_and_move_with_shift_scale_and_order(seed, shift, factor):
     rng = np.random.default_rng(seed)
@@ -158,6 +161,7 @@ def test_eigenvalues_are_the_dense_ones_and_move_with_shift_scale_and_order(seed
     np.testing.assert_allclose(_ends(symmetric[np.ix_(order, order)]), found, atol=1e-7 * size)
 
 
+@middle
 @given(seeds, arrays(40, bound=10.0).map(np.abs))
 def test_rows_are_drawn_by_weight(seed, weights):
     weights[int(seed % 40)] += 1.0
@@ -172,6 +176,7 @@ def test_rows_are_drawn_by_weight(seed, weights):
     assert np.all(probabilities[weights == 0] == 0)
 
 
+@middle
 @given(
     st.lists(st.just(0.0) | st.floats(2**-20, 10, width=32), min_size=1, max_size=12),
     st.integers(1, 4),

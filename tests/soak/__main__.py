@@ -43,24 +43,28 @@ def _prepare(cache: Path) -> None:
 def _soak(given, place: Path) -> int:
     from . import targets
 
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     rng = random.Random(given.seed)
     chosen = [target for target in targets.known() if any(part in target.name for part in given.only.split(","))]
     alone = {target.name: _left_alone(target, place) for target in chosen}
     books = {target.name: _Book() for target in chosen}
     started, told = time.monotonic(), 0
-    while (done := sum(book.kills for book in books.values())) < given.kills:
-        if done >= told + 50:
-            told = done
-            _print(books, time.monotonic() - started)
-        # The kind that is furthest behind its share is next.
-        target = min(chosen, key=lambda target: books[target.name].kills / target.share)
-        folder = Path(tempfile.mkdtemp(dir=place))
-        wanted = min(KILLS_PER_RUN, given.kills - done)
-        kills, problem = _killed_run(target, folder, *alone[target.name], wanted, rng)
-        books[target.name].add(kills, problem)
-        if problem:
-            print(f"{target.name}: {problem}", flush=True)
-        shutil.rmtree(folder)
+    try:
+        while (done := sum(book.kills for book in books.values())) < given.kills:
+            if done >= told + 50:
+                told = done
+                _print(books, time.monotonic() - started)
+            # The kind that is furthest behind its share is next.
+            target = min(chosen, key=lambda target: books[target.name].kills / target.share)
+            folder = Path(tempfile.mkdtemp(dir=place))
+            wanted = min(KILLS_PER_RUN, given.kills - done)
+            kills, problem = _killed_run(target, folder, *alone[target.name], wanted, rng)
+            books[target.name].add(kills, problem)
+            if problem:
+                print(f"{target.name}: {problem}", flush=True)
+            shutil.rmtree(folder)
+    except KeyboardInterrupt:  # what was done until then counts
+        print("interrupted")
     _print(books, time.monotonic() - started)
     return 1 if any(book.lost for book in books.values()) else 0
 
@@ -139,6 +143,7 @@ def _start(target, folder: Path) -> int:
     pid = os.fork()
     if pid:
         return pid
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     try:
         target.run(folder)
         code = 0
