@@ -173,5 +173,7 @@ def write_predictions(path: str | os.PathLike, names: list[str], values: np.ndar
         if path.suffix.lower() == ".npz":
             with open(temporary, "wb") as file:
                 np.savez(file, y=values[:, 0] if values.shape[1] == 1 else values)
-        else:
-            np.savetxt(temporary, values, delimiter=",", header=",".join(names), comments="", fmt="%.15g")
+            return
+        with open(temporary, "w", newline="", encoding="utf-8") as file:
+            csv.writer(file, lineterminator="\n").writerow(names)
+            np.savetxt(file, values, delimiter=",", fmt="%.15g")

@@ -8,6 +8,7 @@ import threading
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pandas as pd
 import pytest
 
 from multigrade import MultiGradeRegressor, NoImprovement, Observation, Outcome, Plan, load_estimator
@@ -163,6 +164,21 @@ def test_what_fit_refuses_is_refused_by_predict_too():
             model.predict([[huge]])
     with pytest.raises(ValueError, match=r"X must be at most about 1e150 in size; got 1e\+300"):
         model.fit([[1e300], [1.0]], [0.0, 1.0])
+
+
+@pytest.mark.parametrize("unit", [2.0**-660, 2.0**-900, 2.0**480])
+def test_tiny_and_huge_units_of_inputs_and_targets_change_no_bit(unit):
+    """Squares of targets near 1e-200 are 0: such targets were taken for constant."""
+    options = {"n_grades": 1, "hidden_layer_sizes": (4,), "solver": "muon", "max_iter": 5, "random_state": 0}
+    plain = MultiGradeRegressor(**options).fit(X, Y[:, 0]).predict(X)
+    other = MultiGradeRegressor(**options).fit(unit * X, unit * Y[:, 0]).predict(unit * X)
+    np.testing.assert_array_equal(other / unit, plain)
+
+
+def test_dates_among_numbers_are_refused_with_a_hint():
+    rows = pd.DataFrame({"a": X[:, 0], "when": pd.date_range("2026-01-01", periods=len(X))})
+    with pytest.raises(ValueError, match="X must hold numbers; got dates or times beside them"):
+        MultiGradeRegressor(1).fit(rows, Y[:, 0])
 
 
 def test_a_model_file_with_weights_that_are_not_finite_is_refused(tmp_path):

@@ -116,7 +116,8 @@ def _classes(table, target: str, codes):
         raise ValueError(f"--target must be one column with --classify; got {target!r}")
     if target.strip() in table.labels:
         return np.array(table.labels[target.strip()])[codes.astype(int)]
-    return codes.astype(int) if np.array_equal(codes, np.rint(codes)) else codes
+    is_whole = np.array_equal(codes, np.rint(codes)) and np.abs(codes).max() < 2**53
+    return codes.astype(int) if is_whole else codes
 
 
 def _estimator(method: str, classify: bool, width: int | None, layers: int | None, **parameters):

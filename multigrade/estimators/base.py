@@ -83,6 +83,12 @@ class GradedEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Structu
         checks = {} if isinstance(y, str) else {**self._y_checks, "ensure_min_samples": 1}
         try:
             return validate_data(self, X, y, dtype=np.float64, reset=reset, **checks)
+        except TypeError as error:
+            if "promote" not in str(error):
+                raise
+            raise ValueError(
+                "X must hold numbers; got dates or times beside them: make numbers of them first"
+            ) from None
         except ValueError as error:
             line = str(error).splitlines()[0]
             if "could not convert string" in line:

@@ -42,7 +42,7 @@ class GradedClassifier(ClassifierMixin, GradedEstimator):
         check_classification_targets(y)
         classes, index = np.unique(y, return_inverse=True)
         if len(classes) < 2:
-            raise ValueError(f"y must have at least two classes; got the one class {classes[0]!r}")
+            raise ValueError(f"y must have at least two classes; got the one class {classes.tolist()[0]!r}")
         if (
             getattr(self, "warm_start", False)
             and hasattr(self, "model_")

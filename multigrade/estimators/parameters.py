@@ -18,6 +18,8 @@ from .encoding import Encoding
 
 AUTO = StrOptions({"auto"})
 
+LARGEST, SMALLEST = 1e150, 1e-300  # of inputs and targets: squares must not overflow; smaller deviations are none
+
 
 class Learned:
     """What a fit learns; not parameters of a constructor."""
@@ -98,14 +100,14 @@ class Parameters(Learned, BaseEstimator):
     def _standardise(self, X, targets, weights) -> None:
         """Means and scales of inputs and targets; 0 and 1 without ``standardize``, scale 1 for a constant column."""
         for name, columns in (("x", X), ("y", targets)):
-            with np.errstate(over="ignore", invalid="ignore"):  # refused below
-                mean = np.average(columns, axis=0, weights=weights)
-                scale = np.sqrt(np.average((columns - mean) ** 2, axis=0, weights=weights))
-            if not np.isfinite(scale).all():
-                largest = np.abs(columns).max()
+            if (largest := np.abs(columns).max()) > LARGEST:
                 raise ValueError(
                     f"{'X' if name == 'x' else name} must be at most about 1e150 in size; got {largest:.3g}"
                 )
+            mean = np.average(columns, axis=0, weights=weights)
+            # A power of two rounds nothing, and keeps the squares of tiny numbers above 0.
+            unit = 2.0 ** np.floor(np.log2(np.maximum(np.abs(columns - mean).max(axis=0), SMALLEST)))
+            scale = unit * np.sqrt(np.average(((columns - mean) / unit) ** 2, axis=0, weights=weights))
             negligible = scale <= 1e-12 * np.maximum(np.abs(mean), np.finfo(float).tiny)
             scale = np.where(negligible, 1.0, scale)
             if not (self.standardize if name == "x" else self._is_target_scaled()):

@@ -91,17 +91,20 @@ def test_what_is_made_finite_is_json(value):
     assert json.loads(text) == finite({"a": value})
 
 
+HEADERS = [["a", "b"], ["Gr\u00f6\u00dfe", "\u6e29\u5ea6"], ['5" pipe', "x"], ["two\nlines", "a;b"], ["", "'"]]
+
+
 @dear
-@given(arrays((4, 2), bound=1e300), st.sampled_from([".csv", ".npz"]))
-def test_predictions_come_back_from_a_table(folder, values, suffix):
+@given(arrays((4, 2), bound=1e300), st.sampled_from([".csv", ".npz"]), st.sampled_from(HEADERS))
+def test_predictions_come_back_from_a_table(folder, values, suffix, header):
     path = folder / f"table{suffix}"
-    write_predictions(path, ["a", "b"], values)
+    write_predictions(path, header, values)
     if suffix == ".npz":
         with np.load(path) as file:
             np.testing.assert_array_equal(file["y"], values)
     else:
         table = read_table(path)
-        assert table.columns == ("a", "b")
+        assert list(table.columns) == header
         np.testing.assert_allclose(table.values, values, rtol=1e-14)
 
 
