@@ -130,7 +130,7 @@ def _nine_point(k: float, index, source, n: int) -> np.ndarray:
 
     (A + B + h^2/6 A B) u + (1 + h^2/12 (A + B)) (q u - f) = 0,   A, B second differences, q = (k index)^2.
     """
-    from scipy.sparse import diags, eye, kron
+    from scipy.sparse import diags, kron
     from scipy.sparse.linalg import splu
 
     axis = np.linspace(0, 1, n + 1)
@@ -143,9 +143,8 @@ def _nine_point(k: float, index, source, n: int) -> np.ndarray:
     both = kron(difference, at) + kron(at, difference)
     mean = kron(at, at) + both / (12 * n**2)
     matrix = both + kron(difference, difference) / (6 * n**2) + mean @ diags([squares.ravel()], [0])  # pyright: ignore
-    inner = kron(eye(n + 1, format="csr")[:, 1:-1], eye(n + 1, format="csr")[:, 1:-1])
     values = np.zeros((n + 1, n + 1))
-    values[1:-1, 1:-1] = splu((matrix @ inner).tocsc()).solve(mean @ right.ravel()).reshape(n - 1, n - 1)
+    values[1:-1, 1:-1] = splu((matrix @ kron(at, at).T).tocsc()).solve(mean @ right.ravel()).reshape(n - 1, n - 1)
     return values
 
 
