@@ -19,8 +19,8 @@ from .cases import dear
 WRITTEN = {
     "fit good.csv --steps 2 --width 3 --grades 1 --model m.safetensors": ["m.safetensors"],
     "predict known.safetensors good.npz -o p.csv": ["p.csv"],
-    "denoise good.png -o o.png --figure f.png --json j.json": ["f.png", "j.json", "o.png"],
-    "solve volterra --features 40 --figure v.png --model v.safetensors": ["v.png", "v.safetensors"],
+    "denoise good.png -o o.png --figure f.png --json j.json --quiet": ["f.png", "j.json", "o.png"],
+    "solve volterra --features 40 --figure v.png --model v.safetensors --quiet": ["v.png", "v.safetensors"],
     "report store -o r.html --figures figures": ["r.html"],
 }
 
