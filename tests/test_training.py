@@ -61,12 +61,12 @@ def test_named_optimisers_equal_optax(optimiser):
 
 @pytest.mark.parametrize("optimiser", ["gd", "momentum", "adam", "muon", "lbfgs"])
 def test_every_optimiser_lowers_the_loss_of_every_grade_and_is_compiled_once_for_each(optimiser):
-    compiled = loop._advance._cache_size()
+    compiled = loop.advance._cache_size()
     steps = 20 if optimiser == "lbfgs" else 100
     result = fit(SMALL[:2], optimiser=optimiser, learning_rate=None, steps=steps, residual_scaling=True)
     for record in result.records:
         assert record.train_loss[-1] < record.train_loss[0]
-    assert loop._advance._cache_size() <= compiled + 2
+    assert loop.advance._cache_size() <= compiled + 2
 
 
 def test_gradient_by_blocks_equals_automatic_differentiation():
@@ -187,10 +187,10 @@ def test_chunks_do_not_change_the_run(monkeypatch):
 
 def test_a_sweep_over_rates_compiles_once():
     fit(SMALL[:1], learning_rate=0.01)
-    compiled = loop._advance._cache_size()
+    compiled = loop.advance._cache_size()
     for rate in (0.02, 0.03):
         fit(SMALL[:1], learning_rate=rate, steps=70, record_every=7)
-    assert loop._advance._cache_size() == compiled
+    assert loop.advance._cache_size() == compiled
 
 
 def test_schedules_set_the_rate_of_each_step():

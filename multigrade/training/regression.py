@@ -81,8 +81,6 @@ class Regression:
     def identity(self) -> dict[str, Any]:
         """All fields; of the metrics their names, as they change no result."""
         fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        if self.solved_every is None:  # as in checkpoints from before there was such a field
-            del fields["solved_every"]
         return {**fields, "metrics": sorted(self.metrics)}
 
 
