@@ -170,8 +170,9 @@ def test_what_fit_refuses_is_refused_by_predict_too():
 def test_tiny_and_huge_units_of_inputs_and_targets_change_no_bit(unit):
     """Squares of targets near 1e-200 are 0: such targets were taken for constant."""
     options = {"n_grades": 1, "hidden_layer_sizes": (4,), "solver": "muon", "max_iter": 5, "random_state": 0}
-    plain = MultiGradeRegressor(**options).fit(X, Y[:, 0]).predict(X)
-    other = MultiGradeRegressor(**options).fit(unit * X, unit * Y[:, 0]).predict(unit * X)
+    x, y = X.astype(np.float64), Y[:, 0].astype(np.float64)
+    plain = MultiGradeRegressor(**options).fit(x, y).predict(x)
+    other = MultiGradeRegressor(**options).fit(unit * x, unit * y).predict(unit * x)
     np.testing.assert_array_equal(other / unit, plain)
 
 
