@@ -148,7 +148,10 @@ def test_a_bad_table_gets_one_line_and_leaves_no_file(tmp_path, attempt, name):
         (["fit", "data.csv", "--grades", "0"], "--grades must be at least 1"),
         (["fit", "data.csv", "--width", "0"], "--width must be at least 1"),
         (["fit", "data.csv", "--layers", "0"], "--layers must be at least 1"),
-        (["fit", "data.csv", "--width", "2000000", "--quiet"], "not enough memory"),
+        (
+            ["fit", "data.csv", "--width", "2000000", "--quiet"],
+            "--width must be at least 1 and at most 32768; got 2000000",
+        ),
         (["fit", "data.csv", "--learning-rate", "-1"], "learning_rate"),
         (
             ["fit", "data.csv", "--optimiser", "convex"],
@@ -466,3 +469,10 @@ def assert_one_line(result):
     assert len(lines) == 1, result.stderr
     assert lines[0].startswith("multigrade: ")
     assert not result.stdout
+
+
+@pytest.mark.parametrize("error", [MemoryError(), RuntimeError("RESOURCE_EXHAUSTED: Out of memory")])
+def test_what_memory_does_not_hold_is_one_line(error):
+    assert cli._one_line(error) == (
+        "there is not enough memory for this; fewer rows or pixels, or a smaller --width, need less"
+    )

@@ -68,9 +68,9 @@ def fit(
         raise ValueError(f"--optimiser must be one of {', '.join(OPTIMISERS)}; got {optimiser!r}")
     limits = {
         "--grades": (grades, 1000),
-        "--width": (width, None),
+        "--width": (width, 2**15),  # beyond it no memory holds the members
         "--layers": (layers, 1000),
-        "--steps": (steps, None),
+        "--steps": (steps, 2**31 - 1),
     }
     for name, (value, most) in limits.items():
         if value is not None and (value < 1 or (most and value > most)):

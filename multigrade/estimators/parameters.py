@@ -54,7 +54,7 @@ class Parameters(Learned, BaseEstimator):
         "solver": [StrOptions({*OPTIMISERS, "auto"})],
         "learning_rate": [Interval(numbers.Real, 0, None, closed="neither"), StrOptions({"auto"}), callable, None],
         "alpha": [Interval(numbers.Real, 0, None, closed="left"), AUTO],
-        "max_iter": [Interval(numbers.Integral, 1, None, closed="left"), AUTO],
+        "max_iter": [Interval(numbers.Integral, 1, 2**31 - 1, closed="both"), AUTO],
         "batch_size": [StrOptions({"auto"}), Interval(numbers.Integral, 1, None, closed="left"), None],
         "standardize": ["boolean"],
         "early_stopping": ["boolean"],
