@@ -73,7 +73,7 @@ def test_an_old_name_of_an_option_is_understood_and_the_present_one_named(table,
     old = attempt("fit", "data.csv", "--solver=gd", "--steps", "0", cwd=table)
     hint, refusal = old.stderr.splitlines()
     assert hint == "multigrade: --solver is now called --optimiser; the old name goes with version 0.2"
-    assert refusal == "multigrade: --steps must be at least 1; got 0"
+    assert refusal == "multigrade: --steps must be at least 1 and at most 2147483647; got 0"
     assert "--steps must be" in attempt("demo", "--epochs", "0", cwd=table).stderr.splitlines()[1]
 
 
