@@ -18,7 +18,10 @@ settings.load_profile("short")
 
 
 def pytest_configure(config):
-    # Set before JAX is imported, and inherited by workers and by the commands that tests start.
+    # Set before JAX and NumPy are imported, and inherited by workers and by the commands that tests start.
+    # Threads of BLAS wait for each other by spinning: where every core has a worker, a decomposition takes ten times
+    # as long with two of them as with one.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
         config.compilation_cache = tempfile.TemporaryDirectory(prefix="multigrade-tests-")
         os.environ["JAX_COMPILATION_CACHE_DIR"] = config.compilation_cache.name

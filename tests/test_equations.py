@@ -188,32 +188,65 @@ def test_a_disc_given_as_a_cloud_of_points():
             "conditions 1 and 2 contradict each other",
         ),
         (
+            lambda: solve(
+                line(laplacian, [Condition(lambda u, x: u(x)), Condition(lambda u, x: 2 * u(x) - 1.0)]), quiet=True
+            ),
+            "conditions 1 and 2 contradict each other",
+        ),
+        (lambda: solve(line(lambda u, x: laplacian(u, x) - np.sin(x[0])), quiet=True), "use jax.numpy for numpy"),
+        (lambda: solve(line(lambda u, x: laplacian(u, x)[0]), quiet=True), "num_unknowns is 1"),
+        (lambda: solve(line(lambda u, x: derivative(u, x, 1)), quiet=True), "axis must be from 0 to 0"),
+        (
+            lambda: solve(line(laplacian, [Condition(lambda u, x: u(x), where=lambda p: p[0] > 5)]), quiet=True),
+            "where of condition 1 must give True or False for each",
+        ),
+        (
+            lambda: solve(line(laplacian, [Condition(lambda u, x: u(x) ** 2 - 1.0)]), quiet=True),
+            "does not change with u at the start",
+        ),
+        (
             lambda: solve(line(laplacian, [Condition(lambda u, x: u(x), where=lambda p: p[:, 0] > 5)]), quiet=True),
             "must hold somewhere on the boundary",
         ),
         (lambda: solve(line(laplacian), max_features=3, quiet=True), "max_features must be at least 20"),
         (lambda: Box((0.0, 0.0), (1.0, 0.0)), "every lower end below"),
+        (lambda: Box(0.0, 1.0), "as many lower as upper ends"),  # pyright: ignore[reportArgumentType]
+        (lambda: Union(INTERVAL, Ball((0.0, 0.0), 1.0)), "as many dimensions; got 1 and 2"),
+        (lambda: PointCloud(np.outer(np.arange(50.0), [1.0, 2.0]), np.zeros((1, 2))), "lie on a line or plane"),
         (
             lambda: solve(
                 Problem(
-                    PointCloud(RANDOM.random((30, 1)), np.array([[0.0], [1.0]])),
+                    PointCloud(np.tile(RANDOM.random((30, 1)), (5, 1)), np.array([[0.0], [1.0]])),
                     laplacian,
                     [Condition(lambda u, x: u(x))],
                 ),
                 quiet=True,
             ),
-            "a cloud must have at least 40 points",
+            "a cloud must have at least 40 different points",
         ),
         (lambda: Difference(Ball((0.0, 0.0), 1.0), Ball((0.0, 0.0), 2.0)).inside(RANDOM, 10), "positive measure"),
         (lambda: Problem(INTERVAL, laplacian), "needs conditions or data"),
         (lambda: Data(np.ones((3, 1)), np.array([1.0, np.nan, 2.0])), "data must be finite"),
         (lambda: solve_integral(lambda s, t: s + t, lambda s: s / 0.0 * 0, (0, 1)), "source must give a finite number"),
+        (lambda: solve_integral(lambda s, t: np.log(s - t), lambda s: s, (0, 1)), "kernel must be finite"),
+        (lambda: solve_integral(lambda s, t: s * t, lambda s: s, (0, 1), factor=0), "factor must not be 0"),
     ],
 )
 @pytest.mark.filterwarnings("ignore:divide by zero", "ignore:invalid value")
 def test_mistakes_are_one_line(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+def test_conditions_are_a_list_of_conditions():
+    with pytest.raises(TypeError, match="conditions must be a list of Condition"):
+        Problem(INTERVAL, laplacian, Condition(lambda u, x: u(x)))  # pyright: ignore[reportArgumentType]
+
+
+def test_data_against_a_condition_are_told(capsys):
+    solution = solve(line(laplacian, data=[Data(np.array([[0.0]]), np.array([5.0]))]), max_features=60)
+    assert "not solved" in solution.sentence
+    assert solution.sentence in capsys.readouterr().out
 
 
 def test_command_line_solves_draws_and_saves(tmp_path):

@@ -111,12 +111,15 @@ def test_scales_equal_scaled_features_and_the_better_of_two_is_taken():
 
 
 @pytest.mark.parametrize("weights", [None, WEIGHTS])
-def test_a_correction_by_what_another_target_leaves_is_the_fit_of_that_target(weights):
-    fit = solve_least_squares(PHI, Y, ridge=0.7, weights=weights)
-    other = solve_least_squares(PHI, 3 * Y**2, ridge=0.7, weights=weights)
-    corrected = fit.corrected(PHI, 3 * Y**2 - Y, weights)  # both are linear in the targets
-    np.testing.assert_allclose(corrected.coefficients, other.coefficients, rtol=1e-8, atol=1e-12)
-    np.testing.assert_allclose(corrected.intercept, other.intercept, rtol=1e-8)
+@pytest.mark.parametrize("ridge", [0.0, 0.7])
+def test_a_correction_keeps_what_is_solved_and_takes_errors_away(weights, ridge):
+    fit = solve_least_squares(PHI, Y, ridge=ridge, weights=weights)
+    kept = fit.corrected(PHI, Y - fit(PHI), weights)
+    np.testing.assert_allclose(kept.coefficients, fit.coefficients, rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(kept.intercept, fit.intercept, rtol=1e-10)
+    blurred = fit.corrected(PHI, Y - fit(PHI) - 1e-3, weights)  # a constant is the intercept's alone
+    np.testing.assert_allclose(blurred.coefficients, fit.coefficients, rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(blurred.intercept, fit.intercept - 1e-3, rtol=1e-10)
 
 
 def test_constant_features_leave_the_mean():

@@ -2,12 +2,13 @@
 
 import sys
 
+import jax
 import numpy as np
 
 from ..sines import lattice
 from .domains import PointCloud
 from .problem import Problem
-from .rows import Basis, Group, first_rows, jacobian, residual_of
+from .rows import Basis, Group, first_rows, is_where, jacobian, residual_of
 
 MIN_POINTS = 40  # of a cloud, for each unknown
 
@@ -19,7 +20,17 @@ def check_finite(problem: Problem, basis: Basis, groups: list[Group]) -> None:
             raise ValueError(f"{group.name} must have points of {dimensions} numbers; got {group.points.shape[1]}")
         if not len(group.points):
             raise ValueError(f"{group.name} must have points; the domain gave none")
-        values = residual_of(basis, group)
+        try:
+            values = residual_of(basis, group)
+        except (jax.errors.TracerArrayConversionError, jax.errors.ConcretizationTypeError) as error:
+            raise ValueError(
+                f"the {group.name} must be a JAX function of u and x: use jax.numpy for numpy, jnp.where for if"
+            ) from error
+        except IndexError as error:
+            raise ValueError(
+                f"the {group.name} asks for a part of u(x) that is not there (num_unknowns is {problem.num_unknowns}): "
+                f"{error}"
+            ) from error
         bad = ~np.isfinite(values).all(axis=1)
         if bad.any():
             where = np.array2string(group.points[np.argmax(bad)], precision=4)
@@ -32,10 +43,10 @@ def most_features(problem: Problem) -> int:
     """Features that the points of a cloud can find: half as many as there are points. Other domains draw enough."""
     if not isinstance(problem.domain, PointCloud):
         return sys.maxsize
-    num_points = len(problem.domain.points) + len(problem.domain.edge)
+    num_points = len(np.unique(np.concatenate([problem.domain.points, problem.domain.edge]), axis=0))
     fewest = MIN_POINTS * problem.num_unknowns
     if num_points < fewest:
-        raise ValueError(f"a cloud must have at least {fewest} points, the edge included; got {num_points}")
+        raise ValueError(f"a cloud must have at least {fewest} different points, the edge included; got {num_points}")
     return num_points // (2 * problem.num_unknowns)
 
 
@@ -52,12 +63,13 @@ def check_linear(basis: Basis, step: np.ndarray, groups: list[Group]) -> None:
 
 
 def check_conditions(problem: Problem, basis: Basis, random) -> None:
-    """Two conditions of the same form at the same points must ask for the same."""
+    """Two conditions of the same form, up to a factor, must ask for the same at the same points."""
     trial = basis.grown(lattice(len(basis.box.low), 20))
     points = problem.domain.boundary(random, 64)
     found = []
-    for condition in problem.conditions:
-        holds = np.ones(len(points), bool) if condition.where is None else np.asarray(condition.where(points), bool)
+    for number, condition in enumerate(problem.conditions, 1):
+        every = np.ones(len(points), bool)
+        holds = every if condition.where is None else is_where(condition.where, points, number)
         rows, values = next(jacobian(trial, Group("", condition.residual, points)))
         found.append((holds, rows.reshape(len(points), -1), values.reshape(len(points), -1)))
     for second in range(len(found)):
@@ -65,6 +77,8 @@ def check_conditions(problem: Problem, basis: Basis, random) -> None:
             (at, rows, values), (at_too, other_rows, others) = found[first], found[second]
             if rows.shape != other_rows.shape:
                 continue
-            both = at & at_too & (np.abs(rows - other_rows).max(axis=1) <= 1e-9 * np.abs(rows).max(axis=1))
-            if (np.abs(values - others)[both] > 1e-6 * (1 + np.abs(values[both]))).any():
+            factor = np.sum(rows * other_rows, axis=1) / np.sum(rows**2, axis=1)
+            is_same = np.abs(other_rows - factor[:, None] * rows).max(axis=1) <= 1e-9 * np.abs(other_rows).max(axis=1)
+            gap, both = np.abs(others - factor[:, None] * values), at & at_too & is_same
+            if (gap[both] > 1e-6 * (1 + np.abs(others[both]))).any():
                 raise ValueError(f"conditions {first + 1} and {second + 1} contradict each other where both hold")

@@ -54,6 +54,8 @@ def _least_squares_step(basis: Basis, groups: list[Group], scales) -> np.ndarray
     def blocks():
         for group, scale in zip(groups, scales, strict=True):
             for rows, residual in jacobian(basis, group):
+                if not (np.isfinite(rows).all() and np.isfinite(residual).all()):
+                    raise ValueError(f"the {group.name} must be finite; at some points it is not")
                 yield scale * np.column_stack([rows, -residual])
 
     reduced = reduce_blocks(blocks())

@@ -27,6 +27,8 @@ def derivative(u: Function, x: Array, axis: int, order: int = 1) -> Array:
     array
         Like ``u(x)``.
     """
+    if not 0 <= axis < x.shape[-1]:  # JAX would take it for a derivative of 0
+        raise ValueError(f"axis must be from 0 to {x.shape[-1] - 1} for points of {x.shape[-1]} numbers; got {axis!r}")
     direction = jnp.zeros_like(x).at[axis].set(1)
 
     def along(function: Function, count: int) -> Function:

@@ -27,7 +27,7 @@ class Box:
     high: tuple[float, ...]
 
     def __post_init__(self):
-        if len(self.low) != len(self.high) or not self.low:
+        if np.ndim(self.low) != 1 or np.shape(self.low) != np.shape(self.high) or not len(self.low):
             raise ValueError(f"a box needs as many lower as upper ends; got {self.low!r} and {self.high!r}")
         if not (np.isfinite([*self.low, *self.high]).all() and np.all(np.less(self.low, self.high))):
             raise ValueError(f"a box must have every lower end below its upper end; got {self.low!r} and {self.high!r}")
@@ -90,6 +90,9 @@ class Union:
     first: Domain
     second: Domain
 
+    def __post_init__(self):
+        _check_alike(self)
+
     @property
     def bounds(self) -> tuple[np.ndarray, np.ndarray]:
         (low, high), (other_low, other_high) = self.first.bounds, self.second.bounds
@@ -115,6 +118,9 @@ class Difference:
 
     first: Domain
     second: Domain
+
+    def __post_init__(self):
+        _check_alike(self)
 
     @property
     def bounds(self) -> tuple[np.ndarray, np.ndarray]:
@@ -145,8 +151,13 @@ class PointCloud:
         points, edge = np.asarray(self.points, float), np.asarray(self.edge, float)
         if points.ndim != 2 or edge.ndim != 2 or points.shape[1] != edge.shape[1] or not len(points):
             raise ValueError(f"points and edge must have shapes (N, d), (M, d); got {points.shape}, {edge.shape}")
-        if not (np.isfinite(points).all() and np.isfinite(edge).all() and (np.ptp(points, axis=0) > 0).all()):
-            raise ValueError("a cloud of points must be finite and vary along every axis")
+        if not (np.isfinite(points).all() and np.isfinite(edge).all()):
+            raise ValueError("a cloud of points must be finite; got NaN or infinity")
+        spread = (points - points.mean(axis=0)) / (np.ptp(points, axis=0).max() or 1.0)
+        if np.linalg.matrix_rank(spread, tol=1e-9 * np.sqrt(len(points))) < points.shape[1]:
+            raise ValueError(
+                f"a cloud of points must vary along all {points.shape[1]} axes; these lie on a line or plane"
+            )
         object.__setattr__(self, "points", points)
         object.__setattr__(self, "edge", edge)
 
@@ -164,6 +175,12 @@ class PointCloud:
 
     def boundary(self, random, num_points: int) -> np.ndarray:
         return self.edge[random.permutation(len(self.edge))[:num_points]]
+
+
+def _check_alike(pair: Union | Difference) -> None:
+    dimensions = len(pair.first.bounds[0]), len(pair.second.bounds[0])
+    if dimensions[0] != dimensions[1]:
+        raise ValueError(f"both domains must have as many dimensions; got {dimensions[0]} and {dimensions[1]}")
 
 
 def _spread(random, num_points: int, num_dimensions: int) -> np.ndarray:

@@ -62,6 +62,8 @@ def solve_integral(
     started = time.perf_counter()
     if kind not in ("fredholm", "volterra"):
         raise ValueError(f"kind must be fredholm or volterra; got {kind!r}")
+    if factor == 0:
+        raise ValueError("factor must not be 0: equations of the first kind are ill-posed, and not solved here")
     domain = Box((float(interval[0]),), (float(interval[1]),))
     low, high = domain.bounds
     box, model, records = UnitBox(low, high - low), MultiGrade(), []
@@ -95,8 +97,11 @@ def solve_integral(
         if now < tolerance or (best < 1e-6 and now > 0.3 * best) or num_features >= max_features:
             break
         best, num_features = min(best, now), min(int(GROWTH * num_features), max_features)
-    residuals = {"equation": min(best, now)}
-    return Solution(f"{kind} equation", domain, model, tuple(records), residuals, time.perf_counter() - started)
+    residuals, seconds = {"equation": min(best, now)}, time.perf_counter() - started
+    solution = Solution(f"{kind} equation", domain, model, tuple(records), residuals, seconds)
+    if not quiet:
+        print(solution.sentence, flush=True)
+    return solution
 
 
 def _rows(kernel, source, edges, layer: Layer, kind: str, factor: complex) -> tuple[np.ndarray, np.ndarray]:
@@ -107,15 +112,15 @@ def _rows(kernel, source, edges, layer: Layer, kind: str, factor: complex) -> tu
     w = (half * weights).ravel()
     s = edges[:, None]
     right = np.asarray(source(edges), complex)
+    right = np.full(edges.shape, right) if right.ndim == 0 else right
     if right.shape != edges.shape or not np.isfinite(right).all():
         raise ValueError(f"source must give a finite number for each of {edges.shape} points; got shape {right.shape}")
-    values = np.asarray(kernel(s[:1], t[None, :1]))
-    if not np.isfinite(values).all():
-        raise ValueError("kernel must be finite; got NaN or infinity")
     features = _features(layer, t)
     parts = []
     for start in range(0, len(edges), 256):
         rows = kernel(s[start : start + 256], t[None]) * w
+        if not np.isfinite(rows).all():
+            raise ValueError("kernel must be finite; got NaN or infinity")
         if kind == "volterra":
             rows = np.where(t[None] < s[start : start + 256], rows, 0)
         parts.append(factor * _features(layer, edges[start : start + 256]) - rows @ features)

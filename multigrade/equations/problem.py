@@ -82,5 +82,9 @@ class Problem:
     def __post_init__(self):
         if self.num_unknowns < 1:
             raise ValueError(f"num_unknowns must be at least 1; got {self.num_unknowns!r}")
+        for name, kind in (("conditions", Condition), ("data", Data)):
+            given = getattr(self, name)
+            if not isinstance(given, Sequence) or not all(isinstance(part, kind) for part in given):
+                raise TypeError(f"{name} must be a list of {kind.__name__}; got {given!r}")
         if not self.conditions and not self.data:
             raise ValueError("a problem needs conditions or data besides its equation, or u = 0 would often do")

@@ -16,6 +16,10 @@ from .coordinates import Coordinates
 from .problem import Problem
 
 POINTS_PER_BLOCK = 512
+# Points and sines are filled up to a few numbers: the time of a small problem is that of compiling programs.
+BLOCK_SIZES = (8, POINTS_PER_BLOCK)
+SINE_SIZES = (256, 512, 1024)  # and beyond that multiples of 512
+LAYERS_PER_AXIS = 2  # at most, see ``coordinates``
 POOL = 30  # points of the boundary from which one is drawn, where there are layers
 
 
@@ -126,9 +130,23 @@ def _jacobian_rows(residual, first, layer, coefficients, points):
     return jax.vmap(one)(points)
 
 
+def _filled(basis: Basis) -> tuple[tuple[Layer, Layer, np.ndarray], np.ndarray]:
+    """What the programs are given: layers and sines filled up with zeros, and the features that are not filling."""
+    first, num_sines = basis.coordinates.first_layer, len(basis.layer.bias)
+    no_layers = LAYERS_PER_AXIS * len(basis.box.low) - len(first.bias)
+    no_sines = next((size for size in SINE_SIZES if size >= num_sines), -(-num_sines // 512) * 512) - num_sines
+    num_z = len(basis.layer.weight)
+    coefficients = np.zeros((len(basis.coefficients) + no_layers + no_sines, basis.coefficients.shape[1]))
+    kept = np.r_[:num_z, num_z + no_layers : num_z + no_layers + num_sines, len(coefficients) - 1]
+    coefficients[kept] = basis.coefficients
+    filled = Layer(np.pad(first.weight, ((0, 0), (0, no_layers))), np.pad(first.bias, (0, no_layers)))
+    layer = Layer(np.pad(basis.layer.weight, ((0, no_layers), (0, no_sines))), np.pad(basis.layer.bias, (0, no_sines)))
+    return (filled, layer, coefficients), kept
+
+
 def _blocks(points: np.ndarray):
-    """Parts of equally many points, the last one filled up, and which of them count."""
-    size = min(POINTS_PER_BLOCK, len(points))
+    """Parts of equally many points, the last one filled up, and which rows they are."""
+    size = next(size for size in BLOCK_SIZES if size >= min(len(points), POINTS_PER_BLOCK))
     for start in range(0, len(points), size):
         part = points[start : start + size]
         yield slice(start, start + len(part)), np.resize(part, (size, points.shape[1]))
@@ -136,19 +154,21 @@ def _blocks(points: np.ndarray):
 
 def jacobian(basis: Basis, group: Group) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Blocks of (derivatives of the residual with respect to the coefficients, residual), not yet weighted."""
-    arrays = basis.coordinates.first_layer, basis.layer, basis.coefficients
+    arrays, kept = _filled(basis)
     for rows, part in _blocks(group.points):
         count = rows.stop - rows.start
         values, slopes = (np.asarray(array)[:count] for array in _jacobian_rows(group.residual, *arrays, part))
+        slopes = slopes.reshape(*values.shape, -1, basis.coefficients.shape[1])[:, :, kept]
         if group.values is not None:
             values = values - group.values[rows]
         if group.row_weights is not None:
-            values, slopes = values * group.row_weights[rows, None], slopes * group.row_weights[rows, None, None]
+            weights = group.row_weights[rows]
+            values, slopes = values * weights[:, None], slopes * weights[:, None, None, None]
         yield slopes.reshape(-1, basis.coefficients.size), values.ravel()
 
 
 def residual_of(basis: Basis, group: Group) -> np.ndarray:
-    arrays = basis.coordinates.first_layer, basis.layer, basis.coefficients
+    arrays, _ = _filled(basis)
     parts = [
         np.asarray(_residual_rows(group.residual, *arrays, part))[: rows.stop - rows.start]
         for rows, part in _blocks(group.points)
@@ -171,7 +191,10 @@ def row_scales(basis: Basis, groups: Sequence[Group]) -> list[float]:
         rows, _ = next(jacobian(basis, first_rows(group, POINTS_PER_BLOCK)))
         length = np.sqrt(np.mean(np.sum(rows**2, axis=1)))
         if not length > 0:
-            raise ValueError(f"the {group.name} must depend on u; its residual does not change with it")
+            raise ValueError(
+                f"the {group.name} must depend on u; its residual does not change with u at the start. If it is not "
+                "linear, give the problem is_linear=False and another start"
+            )
         scales.append(float(group.weight / (length * np.sqrt(len(group.points)))))
     return scales
 
@@ -233,17 +256,27 @@ def _inside(problem: Problem, basis: Basis, random, num_points: int) -> np.ndarr
     return moved[problem.domain.contains(moved)]
 
 
+def is_where(where: Callable, points: np.ndarray, number: int) -> np.ndarray:
+    """Whether the condition of this number holds, for each of the points."""
+    holds = np.asarray(where(points))
+    if holds.shape != (len(points),):
+        raise ValueError(
+            f"where of condition {number} must give True or False for each of {len(points)} points; got {holds.shape}"
+        )
+    return holds.astype(bool)
+
+
 def _edge(problem: Problem, basis: Basis, where, random, num_points: int, number: int) -> np.ndarray:
     """Points of the part of the boundary where a condition holds, as fine as the coordinates are."""
     wanted, points = num_points * (POOL if basis.coordinates.layers else 1), np.empty((0, 1))
     for factor in 3 ** np.arange(8):
         points = problem.domain.boundary(random, int(factor) * wanted)
         if where is not None:
-            points = points[np.asarray(where(points), bool)]
+            points = points[is_where(where, points, number)]
         if where is None or len(points) >= wanted:
             break
     if not len(points):
-        raise ValueError(f"condition {number} must hold somewhere on the boundary; its where() is True nowhere")
+        raise ValueError(f"condition {number} must hold somewhere on the boundary; no points of it were found")
     if where is None and not basis.coordinates.layers:
         return points
     density = basis.coordinates.fineness(points)

@@ -13,6 +13,8 @@ from ..files import check_output, read_arrays, write_arrays
 from ..model import MultiGrade, model_from_arrays, model_to_arrays
 from .domains import Domain
 
+UNSOLVED = 0.03  # a held-out residual, relative to that of u = 0, that is no solution
+
 
 @dataclasses.dataclass(frozen=True)
 class GradeRecord:
@@ -55,6 +57,18 @@ class Solution:
     @property
     def num_features(self) -> int:
         return self.records[-1].num_features
+
+    @property
+    def sentence(self) -> str:
+        """How well all that should vanish does."""
+        said = f"what should vanish is {self.error_estimate:.1e} of what it is for u = 0"
+        if self.error_estimate < UNSOLVED:
+            return said
+        worst = max(self.residuals, key=lambda name: self.residuals[name])
+        return (
+            f"not solved: {said}, and {self.residuals[worst]:.1e} in {worst}; conditions or data contradict the "
+            "equation or each other, or more features are needed"
+        )
 
     def __call__(self, points) -> np.ndarray:
         """u at points (N, d): (N, s), float64."""

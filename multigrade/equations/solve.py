@@ -90,11 +90,11 @@ class _Solving:
         self.problem, self.random, self.quiet = problem, random, quiet
         self.basis, self.records, self.is_last = Basis.of(problem), [], False
         self._hold_out()
-        check_finite(problem, self.basis, self.held_out)
         check_conditions(problem, self.basis, random)
 
     def _hold_out(self) -> None:
         self.held_out = draw_groups(self.problem, self.basis, self.random, NUM_HELD_OUT, NUM_HELD_OUT)
+        check_finite(self.problem, self.basis, self.held_out)
         self.scales = usual_scales(self.basis, self.held_out)
         self.zero = norm(self.basis, self.held_out, self.scales) or 1.0
 
@@ -143,7 +143,10 @@ class _Solving:
             g.name: float(np.linalg.norm(residual_of(self.basis, g)) / np.sqrt(len(g.points))) for g in self.held_out
         }
         name, domain = self.problem.name, self.problem.domain
-        return Solution(name, domain, self.basis.model, tuple(self.records), residuals, seconds)
+        solution = Solution(name, domain, self.basis.model, tuple(self.records), residuals, seconds)
+        if not self.quiet:
+            print(solution.sentence, flush=True)
+        return solution
 
 
 def _change(before: Basis, after: Basis, points: np.ndarray) -> float:
