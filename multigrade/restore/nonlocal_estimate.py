@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
+import jax
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from scipy.sparse import csr_matrix
@@ -82,13 +83,28 @@ def from_guide(_: np.ndarray, guide: np.ndarray, energy: float) -> np.ndarray:
     turned = guide.swapaxes(1, 2)
     _, count, size = guide.shape
     small = turned @ guide if size <= count else guide @ turned
-    diagonal = np.arange(min(size, count))
-    if size <= count:
-        small[:, diagonal, diagonal] += energy
-        return guide @ np.linalg.solve(small, turned)
     noisy = small.copy()
+    diagonal = np.arange(min(size, count))
     noisy[:, diagonal, diagonal] += energy
-    return np.linalg.solve(noisy, small).swapaxes(1, 2)
+    if size > count:
+        return np.linalg.solve(noisy, small).swapaxes(1, 2)
+    half = _half(noisy, guide)
+    return half @ half.swapaxes(1, 2)
+
+
+def _half(matrices: np.ndarray, patches: np.ndarray) -> np.ndarray:
+    """X L^{-T} of X and M = L L'. XLA's solution takes a third of the time of ``numpy.linalg.solve``."""
+    groups = len(matrices)
+    spare = ((0, BLOCKS * BLOCK**2 - groups), (0, 0), (0, 0))  # one program serves all
+    filled = np.pad(matrices, spare)
+    filled[groups:] = np.eye(matrices.shape[1])
+    return np.asarray(_whitened(filled, np.pad(patches, spare)))[:groups]
+
+
+@jax.jit
+def _whitened(matrices, patches):
+    factors = jax.lax.linalg.cholesky(matrices, symmetrize_input=False)
+    return jax.lax.linalg.triangular_solve(factors, patches, left_side=False, lower=True, transpose_a=True)
 
 
 class Places(NamedTuple):
@@ -172,13 +188,18 @@ def _patches(channel: np.ndarray, side: int) -> np.ndarray:
 
 def _overlaid(totals: np.ndarray, weights: np.ndarray, places: Places, side: int) -> np.ndarray:
     """The weighted mean, at every pixel, of the patches that cover it."""
-    shape = len(totals), places.height + side - 1, places.width + side - 1
-    image, covered = np.zeros(shape, np.float32), np.zeros(shape, np.float32)
-    totals = totals.reshape(len(totals), places.height, places.width, side, side)
-    weights = weights.reshape(len(weights), places.height, places.width)
+    channels, height, width = len(totals), places.height, places.width
+    totals = totals.reshape(channels, height, width, side, side)
+    weights = weights.reshape(channels, height, width)
+    # Columns first, for each row of a patch apart: the large array is read ``side`` times, not ``side``^2.
+    along = np.zeros((channels, side, height, width + side - 1), np.float32)
+    covered_along = np.zeros((channels, height, width + side - 1), np.float32)
+    for column in range(side):
+        part = np.s_[..., column : column + width]
+        along[part] += np.moveaxis(totals[..., column], 3, 1)
+        covered_along[part] += weights
+    image, covered = np.zeros((2, channels, height + side - 1, width + side - 1), np.float32)
     for row in range(side):
-        for column in range(side):
-            part = np.s_[:, row : row + places.height, column : column + places.width]
-            image[part] += totals[..., row, column]
-            covered[part] += weights
+        image[:, row : row + height] += along[:, row]
+        covered[:, row : row + height] += covered_along
     return image / covered
