@@ -1,13 +1,24 @@
 """Denoising, estimate, mixture and grades apart, beside non-local means and BM3D: python -m benchmarks.pictures FOLDER
 
-White noise of seed 0 (numpy), not clipped unless --clip, level given to all methods. With --camera, FOLDER holds pairs
-NAME_real.png and NAME_mean.png, and the level is estimated. PSNR of results clipped to black and white.
+White noise of seed 0 (numpy) on every grey and colour picture in the folders; level given to all methods.
+
+grey     pictures with one channel, noise not clipped
+colour   pictures with three, noise not clipped, beside BM3D's form for colour
+clipped  all of these, noisy values rounded to 8 bit between black and white; our level is estimated, and the other
+         methods are given what we found
+camera   pairs NAME_real.png and NAME_mean.png; kind and level of the noise are estimated
+
+PSNR of results clipped to black and white. "error of the estimate" is the quality that we print, less the true one.
+Rows are appended to --results as they are found, and those that are there already are not measured again.
 """
 
 import argparse
 import importlib.util
+import json
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import skimage
@@ -17,43 +28,66 @@ from multigrade.restore import baselines
 from multigrade.restore.metrics import psnr
 
 LEVELS = (15, 25, 50)
+KINDS = ("grey", "colour", "clipped", "camera")
+PAIR = ("_real", "_mean")
+Row = dict[str, Any]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path)
+    parser.add_argument("folders", type=Path, nargs="+")
     parser.add_argument("--match", default="*", help="which files, as a pattern")
+    parser.add_argument("--kinds", nargs="+", choices=KINDS, default=KINDS)
     parser.add_argument("--levels", type=int, nargs="+", default=LEVELS)
     parser.add_argument("--side", type=int, help="only the middle, of so many pixels a side")
-    parser.add_argument("--clip", action="store_true", help="clip to 8 bit, and estimate the level")
-    parser.add_argument("--camera", action="store_true")
     parser.add_argument("--grades", type=int, help="grades of the picture's own on top")
+    parser.add_argument("--given", action="store_true", help="give the level for clipped pictures, too")
+    parser.add_argument("--results", type=Path, default=Path("pictures.jsonl"))
     given = parser.parse_args()
-    rows: dict[object, list[dict[str, float]]] = {}
-    for level, name, noisy, clean in cases(given):
-        found = measured(noisy, clean, None if given.clip or given.camera else level, given.grades)
-        rows.setdefault(level, []).append(found)
-        print(level, name, *(f"{method} {value:.2f}" for method, value in found.items()), flush=True)
-    for level, found in rows.items():
-        names = [name for name in found[0] if all(name in row for row in found)]
-        print("mean", level, *(f"{name} {np.mean([row[name] for row in found]):.2f}" for name in names))
+    rows = [json.loads(line) for line in given.results.read_text().splitlines()] if given.results.exists() else []
+    known = {_key(row): row for row in rows}
+    wanted = []
+    for about, noisy, clean in cases(given):
+        if _key(about) not in known:
+            known[_key(about)] = about | measured(noisy, clean, _level_given(about, given), given.grades)
+            with given.results.open("a") as file:
+                print(json.dumps(known[_key(about)]), file=file)
+        wanted.append(known[_key(about)])
+        print(_line(wanted[-1], str(about["picture"])), flush=True)
+    print_means(wanted)
 
 
-def cases(given):
-    """Level, name, noisy and clean picture."""
-    files = sorted(given.folder.glob(f"{given.match}_real.png" if given.camera else given.match))
+def _key(row: Row) -> tuple:
+    return tuple(row[name] for name in ("kind", "level", "picture", "side", "grades", "given"))
+
+
+def _level_given(about: Row, given) -> int | None:
+    is_given = about["kind"] in ("grey", "colour") or (given.given and about["kind"] == "clipped")
+    return about["level"] if is_given else None
+
+
+def cases(given) -> Iterator[tuple[Row, np.ndarray, np.ndarray]]:
+    """What it is, the noisy and the clean picture; the cheap ones first."""
+    about = {"side": given.side, "grades": given.grades, "given": given.given}
+    files = [path for folder in given.folders for path in sorted(folder.glob(given.match))]
     for path in files:
-        if path.suffix not in (".png", ".tif", ".jpg"):
-            continue
-        picture = middle(skimage.util.img_as_float64(skimage.io.imread(path)), given.side)
-        if given.camera:
-            truth = path.with_name(path.name.replace("_real", "_mean"))
-            clean = skimage.util.img_as_float64(skimage.io.imread(truth))
-            yield "camera", path.name, picture, middle(clean, given.side)
-            continue
-        for level in given.levels:
-            noisy = picture + level / 255 * np.random.default_rng(0).standard_normal(picture.shape)
-            yield level, path.name, np.round(255 * np.clip(noisy, 0, 1)) / 255 if given.clip else noisy, picture
+        if path.name.endswith("_real.png") and "camera" in given.kinds:
+            noisy, clean = (
+                middle(_read(file), given.side) for file in (path, Path(str(path).replace("_real.", "_mean.")))
+            )
+            yield about | {"kind": "camera", "level": None, "picture": path.stem}, noisy, clean
+    plain = [path for path in files if path.suffix in (".png", ".tif", ".jpg") and path.stem[-5:] not in PAIR]
+    for kind in (kind for kind in KINDS if kind in given.kinds):
+        for path in plain:
+            clean = middle(_read(path), given.side)
+            for level in given.levels if kind in ("clipped", "grey" if clean.ndim == 2 else "colour") else ():
+                noisy = clean + level / 255 * np.random.default_rng(0).standard_normal(clean.shape)
+                noisy = np.round(255 * np.clip(noisy, 0, 1)) / 255 if kind == "clipped" else noisy
+                yield about | {"kind": kind, "level": level, "picture": path.stem}, noisy, clean
+
+
+def _read(path: Path) -> np.ndarray:
+    return skimage.util.img_as_float64(skimage.io.imread(path))
 
 
 def middle(picture: np.ndarray, side: int | None) -> np.ndarray:
@@ -63,7 +97,7 @@ def middle(picture: np.ndarray, side: int | None) -> np.ndarray:
     return picture[top : top + side, left : left + side]
 
 
-def measured(noisy, clean, level, grades) -> dict[str, float]:
+def measured(noisy, clean, level, grades) -> Row:
     """PSNR by method, and seconds."""
 
     def quality(image) -> float:
@@ -72,16 +106,38 @@ def measured(noisy, clean, level, grades) -> dict[str, float]:
     started = time.perf_counter()
     result = restore.denoise(noisy, noise_sigma=level, options=restore.Options(recipe="best", grades=grades))
     seconds = time.perf_counter() - started
-    found = {"noisy": quality(noisy)}
+    found: Row = {"noisy": quality(noisy)}
     found |= {name: quality(image) for name, image in zip(result.metrics["stages"], result.stages, strict=True)}
-    found["seconds"] = seconds
-    sigma = result.metrics["noise_sigma"]
+    found |= {"best": quality(result.image), "seconds": seconds}
+    if (estimated := result.metrics["estimated_psnr"][-1]) is not None:
+        found["error of the estimate"] = estimated - found["best"]
+    sigma = found["noise found"] = result.metrics["noise_sigma"]
     found["nlm"] = quality(baselines.nonlocal_means(noisy, noise_sigma=sigma))
     if importlib.util.find_spec("bm3d"):
         started = time.perf_counter()
         found["bm3d"] = quality(baselines.bm3d_denoise(noisy, noise_sigma=sigma))
         found["bm3d seconds"] = time.perf_counter() - started
     return found
+
+
+def print_means(rows: list[Row]) -> None:
+    """Over the pictures of a kind at a level: the means of what all have, and the worst estimate of quality."""
+    for kind, level in dict.fromkeys((row["kind"], row["level"]) for row in rows):
+        these = [row for row in rows if (row["kind"], row["level"]) == (kind, level)]
+        names = [name for name in _numbers(these[0]) if all(name in row for row in these)]
+        means = {name: float(np.mean([row[name] for row in these])) for name in names}
+        print(_line(these[0] | means, f"mean of {len(these)}"))
+        errors = [row["error of the estimate"] for row in these if "error of the estimate" in row]
+        if errors:
+            print(f"    {len(errors)} estimates of quality, wrong by {min(errors):+.2f} to {max(errors):+.2f} dB")
+
+
+def _numbers(row: Row) -> list[str]:
+    return [name for name, value in row.items() if isinstance(value, float)]
+
+
+def _line(row: Row, name: str) -> str:
+    return " ".join([row["kind"], str(row["level"] or ""), name, *(f"{n} {row[n]:.2f}" for n in _numbers(row))])
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ import numpy as np
 from .training.observers import Observation, Snapshot
 from .training.record import Outcome, RunRecord
 
-LINE_SECONDS = 5.0
+LINE_SECONDS, FIRST_SECONDS = 5.0, 1.0  # between lines; before the first that says how long it takes
 VALUES_WIDTH = 24  # of "  0.735 → 4.05e-05"
 LEVELS = "▁▂▃▄▅▆▇█"
 LEFT_OUT = "left out"
@@ -50,7 +50,8 @@ class ProgressObserver:
         self.view: Any = None
         self.grade = -1
         self.started = self.shown = time.monotonic()
-        self.first_step = 0
+        self.first_step, self.has_estimate = 0, False
+        self.begun: tuple[float, float] | None = None
 
     def __enter__(self):
         return self
@@ -59,16 +60,22 @@ class ProgressObserver:
         if self.view is not None:
             self.view.stop()
 
-    def prepare(self, done: int, count: int) -> None:
-        """What comes before any training, in parts."""
+    def prepare(self, share: float) -> None:
+        """The share that is done of what comes before any training. How long it takes is told after a second of it."""
+        now = time.monotonic()
+        if share > 0 and self.begun is None:
+            self.begun, self.shown = (now, share), now
         if self.console.is_terminal:
             if self.view is None:
                 self.view = _View(self.console, self.title, self.records)
-            self.view.update(done, count, "")
-        elif done == 0 or time.monotonic() - self.shown > LINE_SECONDS:
-            self.shown = time.monotonic()
-            left = f", {(self.shown - self.started) / done * (count - done):.0f} s left" if done else ""
-            self.console.print(f"{self.title}: {done} of {count} parts done{left}", highlight=False, soft_wrap=True)
+            self.view.update(share, 1, "")
+        elif share == 0 or now - self.shown > (LINE_SECONDS if self.has_estimate else FIRST_SECONDS):
+            self.has_estimate, self.shown = share > 0, now
+            line = f"{self.title}: {100 * share:.0f} % done"
+            if self.begun is not None:  # at the pace since the first part: what came before it comes once
+                started, first = self.begun
+                line += f", about {(now - started) / max(share - first, 1e-9) * (1 - share):.0f} s left"
+            self.console.print(line, highlight=False, soft_wrap=True)
 
     def observe(self, snapshot: Snapshot, carry) -> Observation | None:
         record = snapshot.record
@@ -130,7 +137,7 @@ class _View:
         self.live = Live(get_renderable=self._draw, console=console, refresh_per_second=4)
         self.live.start()
 
-    def update(self, done: int, total: int, grade: str) -> None:
+    def update(self, done: float, total: float, grade: str) -> None:
         self.bar.update(self.task, completed=done, total=total, grade=grade)
 
     def stop(self) -> None:

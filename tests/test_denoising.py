@@ -1,17 +1,21 @@
 """Denoising by what the noise is like: its level and kind are read right, blacks come back, tiles make no seams."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 import skimage
 
 from multigrade import restore
 from multigrade.restore.clipping import clipped_mean, is_clipped, unclipped
+from multigrade.restore.clock import OutOfTime
 from multigrade.restore.colour import decorrelated
-from multigrade.restore.denoising import denoised, describe_noise
+from multigrade.restore.denoising import denoised, describe_noise, locally_smoothed
 from multigrade.restore.estimates import estimates
 from multigrade.restore.learned import folded, unfolded
 from multigrade.restore.metrics import psnr
 from multigrade.restore.noise_model import noise_model, total
+from multigrade.restore.nonlocal_estimate import nonlocal_estimate
 from multigrade.restore.tiles import tiled
 
 CAMERA = skimage.util.img_as_float32(skimage.data.camera())[None]
@@ -92,13 +96,50 @@ def test_the_estimated_quality_is_within_half_a_decibel():
 def test_tiles_make_the_whole_and_a_local_function_no_seams():
     image = np.random.default_rng(5).random((2, 50, 71))
     done = []
-    found = tiled(lambda part: part[None] + 1, image, size=20, margin=3, told=lambda *parts: done.append(parts))
+
+    def plus_one(part, told):
+        told(1)
+        return part[None] + 1
+
+    found = tiled(plus_one, image, size=20, margin=3, told=done.append)
     np.testing.assert_array_equal(found[0], image + 1)
-    assert done[0][0] == 0
-    assert done[-1][0] == done[-1][1] == 20
-    blurred = tiled(lambda part: skimage.filters.gaussian(part, (0, 0.7, 0.7), truncate=3), image, size=24, margin=4)
-    whole = skimage.filters.gaussian(image, (0, 0.7, 0.7), truncate=3)
-    np.testing.assert_allclose(blurred, whole, atol=1e-12)
+    np.testing.assert_allclose(done, np.arange(1, 21) / 20)
+
+    def blurred(part, told=None):
+        return skimage.filters.gaussian(part, (0, 0.7, 0.7), truncate=3)
+
+    np.testing.assert_allclose(tiled(blurred, image, size=24, margin=4), blurred(image), atol=1e-12)
+
+
+def test_tiles_that_there_was_no_time_for_are_smoothed_locally_and_the_rest_is_as_ever():
+    clean = CAMERA[:, 60:156, 160:256]
+    observed = noisy(clean, 25)
+
+    def limited(share):
+        if share > 0.5:
+            raise OutOfTime
+
+    def estimate(part, told):
+        told(1)
+        return nonlocal_estimate(part, 25 / 255)
+
+    smooth = partial(locally_smoothed, sigma=25 / 255)
+    cut = tiled(estimate, observed, size=64, margin=16, told=limited, otherwise=smooth)
+    whole = tiled(estimate, observed, size=64, margin=16)
+    np.testing.assert_array_equal(cut[:, :48], whole[:, :48])
+    assert psnr(observed, clean) + 3 < psnr(cut[:, 48:], clean[:, 48:]) < psnr(whole[:, 48:], clean[:, 48:])
+    with pytest.raises(OutOfTime):
+        tiled(estimate, observed, size=64, margin=16, told=limited)
+
+
+def test_a_time_limit_leaves_a_picture_that_is_less_noisy_at_once():
+    clean = CAMERA[0]
+    observed = noisy(clean, 25)
+    options = restore.Options(time_limit=1e-3)
+    result = restore.denoise(observed, noise_sigma=25, reference=clean, options=options)
+    assert result.metrics["is_cut_short"]
+    assert result.metrics["seconds"] < 5  # all of it takes ten times as long
+    assert result.metrics["result"]["psnr"] > result.metrics["input"]["psnr"] + 3
 
 
 def test_blocks_of_pixels_fold_and_unfold():

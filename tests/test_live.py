@@ -103,6 +103,19 @@ def test_a_grade_that_is_left_out_is_told(is_terminal):
         assert shown[-1] == "fit: grade 2 did not help on the rows held out, and was left out"
 
 
+def test_the_time_that_preparation_takes_is_told_after_a_second_of_it(monkeypatch, capsys):
+    clock = iter([0.0, 0.1, 20.0, 20.5, 21.5, 23.0, 27.0])
+    monkeypatch.setattr("multigrade.progress.time.monotonic", lambda: next(clock))
+    progress = ProgressObserver(0, "denoise")
+    for share in (0, 0.01, 0.015, 0.025, 0.04, 0.08):
+        progress.prepare(share)
+    assert capsys.readouterr().err.splitlines() == [
+        "denoise: 0 % done",
+        "denoise: 2 % done, about 97 s left",  # 1.5 s for 0.015
+        "denoise: 8 % done, about 92 s left",
+    ]
+
+
 def test_a_run_that_diverges_says_what_to_do(capsys):
     fit_grades(STRUCTURE, X, Y, Plan(30, "gd", learning_rate=1e8, observers=[ProgressObserver(2)]))
     assert "try a lower learning rate" in capsys.readouterr().err

@@ -8,30 +8,34 @@ changed is taken from the picture, and the finest band is left to denoise.
 import numpy as np
 from scipy.ndimage import zoom
 
+from .clock import Told, nobody, part_of
 from .noise_model import NoiseModel, total
 from .nonlocal_estimate import COUNT, MIXED, SIDE, from_guide, one_pass
 
 SCALES = 2
+COARSE = 0.2  # of the time goes to the picture of half the size
 COUNT_FIRST = 32  # patches of a group in the first pass, where correlated patches look more alike than they are
 CAUTION = 2.0  # over the noise of the quietest blocks, which is less than that of all; our choice, on five pictures
 
 
-def correlated_estimate(observed: np.ndarray, model: NoiseModel, scale: int = 0) -> np.ndarray:
+def correlated_estimate(observed: np.ndarray, model: NoiseModel, told: Told = nobody, scale: int = 0) -> np.ndarray:
     """An estimate of decorrelated channels (channels, h, w) whose noise has these bands."""
     if scale + 1 < SCALES:
         height, width = observed.shape[1:]
         even = np.pad(observed, ((0, 0), (0, height % 2), (0, width % 2)), mode="symmetric")
         half = (even[:, ::2, ::2] + even[:, ::2, 1::2] + even[:, 1::2, ::2] + even[:, 1::2, 1::2]) / 4
-        change = correlated_estimate(half, model, scale + 1) - half
+        change = correlated_estimate(half, model, part_of(told, 0, COARSE), scale + 1) - half
         change = zoom(change, (1, 2, 2), order=1, mode="nearest", grid_mode=True)
         observed = observed + change[:, :height, :width]
         variances = 0.75 * model.bands[:, scale]
     else:
         variances = np.array([total(bands[scale:]) for bands in model.bands])
-    return _three_passes(observed, (CAUTION * 0.5**scale * np.sqrt(variances)).astype(np.float32))
+    noise = (CAUTION * 0.5**scale * np.sqrt(variances)).astype(np.float32)
+    return _three_passes(observed, noise, part_of(told, COARSE, 1) if scale + 1 < SCALES else told)
 
 
-def _three_passes(observed: np.ndarray, noise: np.ndarray) -> np.ndarray:
-    first = one_pass(observed, observed, noise, SIDE, COUNT_FIRST, from_guide)
-    second = one_pass(observed, first, noise, SIDE, COUNT, from_guide)
-    return one_pass(observed, (1 - MIXED) * first + MIXED * second, noise, SIDE, COUNT, from_guide)
+def _three_passes(observed: np.ndarray, noise: np.ndarray, told: Told) -> np.ndarray:
+    parts = [part_of(told, i / 3, (i + 1) / 3) for i in range(3)]
+    first = one_pass(observed, observed, noise, SIDE, COUNT_FIRST, from_guide, told=parts[0])
+    second = one_pass(observed, first, noise, SIDE, COUNT, from_guide, told=parts[1])
+    return one_pass(observed, (1 - MIXED) * first + MIXED * second, noise, SIDE, COUNT, from_guide, told=parts[2])

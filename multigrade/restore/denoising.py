@@ -5,16 +5,18 @@ brighter    where the variance follows brightness as a x + b, the same after a t
             (Anscombe's, for a Poisson mixed with a normal distribution).
 correlated  ``correlated_estimate``.
 
+Where there is no time for any of these, a pixel is moved towards the mean around it (``locally_smoothed``).
+
 Where values were cut off at black and white, the estimate is put back at the end (``clipping``).
 """
 
 import dataclasses
-import time
-from collections.abc import Callable
 
 import numpy as np
+from scipy.ndimage import uniform_filter
 
 from .clipping import is_clipped, unclipped
+from .clock import OutOfTime, Told, is_over, nobody, part_of
 from .colour import decorrelated, recorrelated
 from .correlated import correlated_estimate
 from .estimates import STEP, estimates
@@ -25,9 +27,8 @@ from .tiles import tiled
 
 MANY_CLIPPED = 0.005  # share of the pixels from which on Stein's estimate says nothing
 LARGE = 4_000_000  # pixels, from which on time is saved: no probe
+AROUND = 5  # pixels on a side of what a mean is taken over, where there is no time for more
 SURE_ENOUGH = 0.06  # standard error of the estimated square error, as a share of it: a quarter of a dB
-
-Told = Callable[[int, int], None]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,12 +56,14 @@ class Noise:
 @dataclasses.dataclass(frozen=True)
 class Denoised:
     """Images (channels, h, w) by name, the last the best; the noise; the estimated mean square error of the last, None
-    where nothing honest can be said; and, for white noise, each decorrelated image with how it moves."""
+    where nothing honest can be said; for white noise, each decorrelated image with how it moves; and whether there was
+    no time for all of it."""
 
     images: dict[str, np.ndarray]
     noise: Noise
     risk: float | None = None
     moving: tuple[tuple[np.ndarray, np.ndarray], ...] = ()
+    is_cut_short: bool = False
 
 
 def describe_noise(observed: np.ndarray, sigma: float | None = None) -> Noise:
@@ -83,40 +86,47 @@ def describe_noise(observed: np.ndarray, sigma: float | None = None) -> Noise:
     return Noise("brighter", spread, True, clipped, line=(slope, offset))
 
 
-def denoised(
-    observed: np.ndarray, noise: Noise, told: Told = lambda done, count: None, until: float | None = None
-) -> Denoised:
+def denoised(observed: np.ndarray, noise: Noise, told: Told = nobody) -> Denoised:
     """The estimate for this kind of noise.
 
     Parameters
     ----------
     observed : (channels, h, w) on the unit scale, float32.
     noise : from ``describe_noise``.
-    told : called with the number of parts that are done, and of all.
-    until : the moment of ``time.monotonic`` from which on no probe is begun. Without a probe there is no mixture.
+    told : called with the share that is done. From when on it raises ``OutOfTime``, the tiles that are left are only
+        smoothed locally. There is no mixture if there was no time for the probe.
     """
     if noise.sigma == 0:
         return Denoised({"as it is": observed}, noise, risk=None)
     if noise.kind == "correlated":
         model = noise.model
         assert model is not None
-        image = tiled(lambda part: correlated_estimate(part, model), decorrelated(observed), told=told)
-        return Denoised({"non-local": recorrelated(image)}, noise)
+        image = tiled(
+            lambda part, told: correlated_estimate(part, model, told), decorrelated(observed), told=told,
+            otherwise=lambda part: locally_smoothed(part, noise.sigma),
+        )  # fmt: skip
+        return Denoised({"non-local": recorrelated(image)}, noise, is_cut_short=is_over(told, 1))
     if noise.line is not None:
-        return _after_transform(observed, noise, told, until)
-    return _white(observed, noise, told, until)
+        return _after_transform(observed, noise, told)
+    return _white(observed, noise, told)
 
 
-def _white(observed: np.ndarray, noise: Noise, told: Told, until: float | None) -> Denoised:
+def _white(observed: np.ndarray, noise: Noise, told: Told) -> Denoised:
     channels, sigma = decorrelated(observed), np.float32(noise.sigma)
     is_large = observed[0].size > LARGE
-    found = estimates(channels, sigma, told=lambda done, count: told(done, count if is_large else 2 * count))
+    found = estimates(
+        channels, sigma, told=told if is_large else part_of(told, 0, 0.5),
+        otherwise=lambda part: locally_smoothed(part, sigma),
+    )  # fmt: skip
     images = dict(zip(("non-local", *(f"learned {i}" for i in range(1, len(found)))), found, strict=True))
-    if is_large or (until is not None and time.monotonic() > until):
-        return Denoised(_shown(images, noise), noise)
+    if (is_cut_short := is_over(told, 1 if is_large else 0.5)) or is_large:
+        return Denoised(_shown(images, noise), noise, is_cut_short=is_cut_short)
     signs = random_signs(channels.shape)
     step = np.float32(STEP * sigma)
-    moved = estimates(channels + step * signs, sigma, told=lambda done, count: told(count + done, 2 * count))
+    try:
+        moved = estimates(channels + step * signs, sigma, told=part_of(told, 0.5, 1))
+    except OutOfTime:
+        return Denoised(_shown(images, noise), noise, is_cut_short=True)
     slopes = (moved - found) / step
     divergences = [float(np.mean(slope * signs, dtype=np.float64)) for slope in slopes]
     weights = least_risk(list(found), divergences, channels, float(sigma))
@@ -147,7 +157,14 @@ def _put_back(image: np.ndarray, noise: Noise) -> np.ndarray:
     return unclipped(image, noise.sigma) if noise.clipped.any() else image
 
 
-def _after_transform(observed: np.ndarray, noise: Noise, told: Told, until: float | None) -> Denoised:
+def locally_smoothed(observed: np.ndarray, sigma: float) -> np.ndarray:
+    """m + max(v - s^2, 0) / v (f - m), with m and v mean and variance of f around a pixel (Lee 1980)."""
+    mean = uniform_filter(observed, (0, AROUND, AROUND))
+    variance = np.maximum(uniform_filter(observed**2, (0, AROUND, AROUND)) - mean**2, np.float32(1e-12))
+    return mean + np.maximum(variance - np.float32(sigma**2), 0) / variance * (observed - mean)
+
+
+def _after_transform(observed: np.ndarray, noise: Noise, told: Told) -> Denoised:
     """With z = 2/a sqrt(a x + 3/8 a^2 + b), of noise 1, and back by x = a z^2 / 4 - a / 8 - b / a."""
     assert noise.line is not None
     slope, offset = noise.line
@@ -155,10 +172,11 @@ def _after_transform(observed: np.ndarray, noise: Noise, told: Told, until: floa
     scale = slope / 2 / np.sqrt(max(slope + offset, slope))  # white is about 1, as elsewhere
     transformed = (2 / slope * scale * np.sqrt(inside)).astype(np.float32)
     nowhere = np.zeros_like(noise.clipped)
-    found = _white(transformed, Noise("white", float(scale), True, nowhere), told, until)
+    found = _white(transformed, Noise("white", float(scale), True, nowhere), told)
 
     def back(image: np.ndarray) -> np.ndarray:
         z = np.maximum(image, 0) / scale
         return (slope * z**2 / 4 - slope / 8 - offset / slope).astype(np.float32)
 
-    return Denoised({name: back(image) for name, image in found.images.items()}, noise)
+    shown = {name: back(image) for name, image in found.images.items()}
+    return Denoised(shown, noise, is_cut_short=found.is_cut_short)

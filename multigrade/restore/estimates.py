@@ -12,6 +12,7 @@ import jax
 import numpy as np
 
 from . import learned
+from .clock import Told, nobody
 from .nonlocal_estimate import nonlocal_passes
 from .tiles import tiled
 
@@ -19,16 +20,29 @@ STEP = 0.1  # size of the probe, in units of the noise
 
 
 def estimates(
-    observed: np.ndarray, noise: float, *, told: Callable[[int, int], None] = lambda done, count: None
+    observed: np.ndarray,
+    noise: float,
+    *,
+    told: Told = nobody,
+    otherwise: Callable[[np.ndarray], np.ndarray] | None = None,
 ) -> np.ndarray:
-    """(estimates, channels, h, w): the non-local estimate, and what each learned grade makes of it."""
-    return tiled(functools.partial(_estimates, noise=np.float32(noise)), observed, told=told)
+    """(estimates, channels, h, w): the non-local estimate, and what each learned grade makes of it.
+
+    ``otherwise`` is what becomes of the tiles that there was no time for, in all estimates.
+    """
+
+    def quickly(part: np.ndarray) -> np.ndarray:
+        assert otherwise is not None
+        return np.stack([otherwise(part)] * (1 + len(learned.trained())))
+
+    function = functools.partial(_estimates, noise=np.float32(noise))
+    return tiled(function, observed, told=told, otherwise=otherwise and quickly)
 
 
-def _estimates(observed: np.ndarray, noise: np.float32) -> np.ndarray:
+def _estimates(observed: np.ndarray, told: Told, noise: np.float32) -> np.ndarray:
     height, width = observed.shape[1:]
     even = np.pad(observed, ((0, 0), (0, height % 2), (0, width % 2)), mode="symmetric")
-    passes = nonlocal_passes(even, noise)
+    passes = nonlocal_passes(even, noise, told)
     seen = learned.seen_by(even, passes, np.full(len(even), noise))
     added = [learned.unfolded(np.asarray(each)) for each in _corrections(learned.trained(), seen)]
     images = passes[-1] + noise * np.cumsum([np.zeros_like(even), *added], axis=0)

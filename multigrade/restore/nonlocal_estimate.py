@@ -12,7 +12,9 @@ also says which patches are alike. Patches overlap; a pixel is the mean of all e
 of the variance of the noise that T leaves. The noise may be correlated inside a patch: only n s^2, its energy, counts.
 """
 
+import itertools
 import os
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
@@ -23,6 +25,8 @@ from numpy.lib.stride_tricks import sliding_window_view
 from scipy.sparse import csr_matrix
 from threadpoolctl import threadpool_limits
 
+from .clock import Told, nobody, part_of
+
 WINDOW = 37  # pixels on a side of the area where like patches are looked for
 STRIDE = 4  # pixels between the patches that are matched
 BLOCK = 4  # so many patches each way share one area
@@ -30,7 +34,11 @@ BLOCKS = 16  # worked on at a time
 FLOOR = 1e-3  # of n s^2, added to Y Y': equal patches, as of clipped areas, can't be told apart
 FIRST = ((20, 7), (40, 9), (np.inf, 11))  # noise on the 0..255 scale up to which patches of the first pass have a side
 FIRST_COUNT, SIDE, COUNT = 18, 7, 64  # patches in a group of the first pass; side and count in the others
+CHEAPER = 0.2  # of the time of all three passes goes to the first
 MIXED = 0.5  # of the second estimate in the guide of the third; the rest is of the first, which keeps more detail
+
+# Programs of XLA that call LAPACK wait for each other for ever, if two threads run them on two cores.
+ONE_AT_A_TIME = threading.Lock()
 
 # (groups, patch, pixel) of observed and guide -> how much of each patch makes each, (groups, patch, patch)
 Combine = Callable[[np.ndarray, np.ndarray, float], np.ndarray]
@@ -51,8 +59,8 @@ def nonlocal_estimate(observed: np.ndarray, noise) -> np.ndarray:
     return nonlocal_passes(observed, noise)[-1]
 
 
-def nonlocal_passes(observed: np.ndarray, noise) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The estimates after each of the three passes."""
+def nonlocal_passes(observed: np.ndarray, noise, told: Told = nobody) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The estimates after each of the three passes; ``told`` hears how far they are."""
     observed = np.asarray(observed, np.float32)
     noise = np.broadcast_to(np.asarray(noise, np.float32), len(observed))
     if not (noise > 0).any():
@@ -61,9 +69,10 @@ def nonlocal_passes(observed: np.ndarray, noise) -> tuple[np.ndarray, np.ndarray
     wide = [(0, max(FIRST[-1][1] + 1 - size, 0)) for size in (height, width)]
     padded = np.pad(observed, ((0, 0), *wide), mode="symmetric")
     side = next(side for limit, side in FIRST if 255 * noise[0] <= limit)
-    first = one_pass(padded, padded, noise, side, FIRST_COUNT, from_noisy)
-    second = one_pass(padded, first, noise, SIDE, COUNT, from_guide)
-    third = one_pass(padded, (1 - MIXED) * first + MIXED * second, noise, SIDE, COUNT, from_guide)
+    parts = [part_of(told, *ends) for ends in itertools.pairwise((0, CHEAPER, (1 + CHEAPER) / 2, 1))]
+    first = one_pass(padded, padded, noise, side, FIRST_COUNT, from_noisy, told=parts[0])
+    second = one_pass(padded, first, noise, SIDE, COUNT, from_guide, told=parts[1])
+    third = one_pass(padded, (1 - MIXED) * first + MIXED * second, noise, SIDE, COUNT, from_guide, told=parts[2])
     first, second, third = (image[:, :height, :width] for image in (first, second, third))
     return first, second, third
 
@@ -98,7 +107,9 @@ def _half(matrices: np.ndarray, patches: np.ndarray) -> np.ndarray:
     spare = ((0, BLOCKS * BLOCK**2 - groups), (0, 0), (0, 0))  # one program serves all
     filled = np.pad(matrices, spare)
     filled[groups:] = np.eye(matrices.shape[1])
-    return np.asarray(_whitened(filled, np.pad(patches, spare)))[:groups]
+    patches = np.pad(patches, spare)
+    with ONE_AT_A_TIME:
+        return np.asarray(_whitened(filled, patches))[:groups]
 
 
 @jax.jit
@@ -141,7 +152,9 @@ def _every(stride: int, size: int) -> np.ndarray:
 
 # The threads below are all there are: those of the BLAS would wait for each other, at four times the cost.
 @threadpool_limits.wrap(limits=1, user_api="blas")
-def one_pass(observed, guide, noise, side: int, count: int, combine: Combine, *, stride: int = STRIDE) -> np.ndarray:
+def one_pass(
+    observed, guide, noise, side: int, count: int, combine: Combine, *, stride: int = STRIDE, told: Told = nobody
+) -> np.ndarray:
     """Every patch combined with those that are like it in the first channel of ``guide``, and all put together."""
     places = Places.of(observed.shape[1:], side, stride)
     noisy = [_patches(channel, side) for channel in observed]
@@ -171,12 +184,14 @@ def one_pass(observed, guide, noise, side: int, count: int, combine: Combine, *,
 
     totals = np.zeros((len(observed), places.height * places.width, side**2), np.float32)
     weights = np.zeros(totals.shape[:2], np.float32)
-    blocks = list(places.blocks())
+    every = list(places.blocks())
+    shares = [every[i : i + BLOCKS] for i in range(0, len(every), BLOCKS)]
     with ThreadPoolExecutor(os.cpu_count()) as pool:  # numpy's products and solutions leave Python's lock
-        for reach, sums in pool.map(work, [blocks[i : i + BLOCKS] for i in range(0, len(blocks), BLOCKS)]):
+        for done, (reach, sums) in enumerate(pool.map(work, shares), 1):
             for channel, (total, weight) in enumerate(sums):
                 totals[channel, reach] += total
                 weights[channel, reach] += weight
+            told(done / len(shares))
     return _overlaid(totals, weights, places, side)
 
 

@@ -13,14 +13,12 @@ Its numbers were chosen on two free pictures of 128 x 128 pixels (camera and ast
 blurred, thinned out and made smaller.
 """
 
-import time
-from collections.abc import Callable
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.sparse.linalg import cg
 
+from .clock import OutOfTime, Told, nobody, part_of
 from .colour import decorrelated, recorrelated
 from .nonlocal_estimate import COUNT, SIDE, from_guide, one_pass
 from .operators import Operator
@@ -33,8 +31,6 @@ ROUNDING = 12**-0.5 / 255  # standard deviation of what is lost by rounding to e
 STRIDE = 6  # pixels between the patches that are matched; what one step misses is covered by the next
 CG_STEPS = 30
 
-Told = Callable[[int, int], None]
-
 
 def plug_and_play(
     observed: np.ndarray,
@@ -42,8 +38,7 @@ def plug_and_play(
     noise: float,
     start: np.ndarray,
     *,
-    told: Told = lambda done, count: None,
-    until: float | None = None,
+    told: Told = nobody,
 ) -> np.ndarray:
     """The image (channels, h, w) after all levels, or those that there was time for.
 
@@ -52,22 +47,21 @@ def plug_and_play(
     observed : f, as ``operator`` gives it.
     noise : s, on the unit scale.
     start : (channels, h, w), z_1: a smooth image that is about right.
-    told : called with the number of steps that are done, and of all.
-    until : the moment of ``time.monotonic`` from which on no further step is begun.
+    told : called with the share that is done; if it raises ``OutOfTime``, the image so far is the result.
     """
     coupling = STRENGTH * max(noise, ROUNDING) ** 2
     image = guide = start
-    for step, level in enumerate(np.geomspace(FIRST, LAST, STEPS)):
-        told(step, STEPS)
-        if until is not None and time.monotonic() > until:
-            return image
-        image = consistent(observed, operator, guide, coupling / level**2)
-        guide = smoothed(image, guide, level)
-    told(STEPS, STEPS)
+    try:
+        for step, level in enumerate(np.geomspace(FIRST, LAST, STEPS)):
+            told(step / STEPS)
+            image = consistent(observed, operator, guide, coupling / level**2)
+            guide = smoothed(image, guide, level, part_of(told, step / STEPS, (step + 1) / STEPS))
+    except OutOfTime:
+        return image
     return consistent(observed, operator, guide, coupling / LAST**2)
 
 
-def smoothed(image: np.ndarray, guide: np.ndarray, level: float) -> np.ndarray:
+def smoothed(image: np.ndarray, guide: np.ndarray, level: float, told: Told = nobody) -> np.ndarray:
     """One non-local pass over ``image``, with the groups and the model of ``guide``; colours jointly."""
     channels, height, width = image.shape
     both = np.concatenate([decorrelated(image), decorrelated(guide)])
@@ -75,10 +69,11 @@ def smoothed(image: np.ndarray, guide: np.ndarray, level: float) -> np.ndarray:
     both = np.pad(both, ((0, 0), *wide), mode="symmetric")
     noise = np.full(channels, level, np.float32)
 
-    def estimate(part: np.ndarray) -> np.ndarray:
-        return one_pass(part[:channels], part[channels:], noise, SIDE, COUNT, from_guide, stride=STRIDE)
+    def estimate(part: np.ndarray, told: Told) -> np.ndarray:
+        own, guide = part[:channels], part[channels:]
+        return one_pass(own, guide, noise, SIDE, COUNT, from_guide, stride=STRIDE, told=told)
 
-    return recorrelated(tiled(estimate, both)[:, :height, :width])
+    return recorrelated(tiled(estimate, both, told=told)[:, :height, :width])
 
 
 def consistent(observed: np.ndarray, operator: Operator, image: np.ndarray, coupling: float) -> np.ndarray:

@@ -8,35 +8,47 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
+from .clock import OutOfTime, Told, nobody, part_of
+
 TILE, MARGIN = 640, 32  # pixels; our choice
 
 
 def tiled(
-    function: Callable[[np.ndarray], np.ndarray],
+    function: Callable[[np.ndarray, Told], np.ndarray],
     image: np.ndarray,
     *,
     size: int = TILE,
     margin: int = MARGIN,
-    told: Callable[[int, int], None] = lambda done, count: None,
+    told: Told = nobody,
+    otherwise: Callable[[np.ndarray], np.ndarray] | None = None,
 ) -> np.ndarray:
     """``function`` of ``image`` (channels, h, w), whose result (..., h, w) depends on what is within ``margin``.
 
     Parameters
     ----------
-    told : called with the number of tiles that are done, and of all.
+    function : of a tile (channels, size, size) and of a function that it tells how far it is.
+    told : called with the share that is done.
+    otherwise : a quicker function, for the tiles that there was no time for. Without one, ``OutOfTime`` ends it all.
     """
     height, width = image.shape[1:]
     places = [(rows, columns) for rows in _parts(height, size, margin) for columns in _parts(width, size, margin)]
-    result = None
+    result, is_over = None, False
     for count, ((top, rows), (left, columns)) in enumerate(places):
-        told(count, len(places))
-        part = function(image[:, top : top + size, left : left + size])
+        tile = image[:, top : top + size, left : left + size]
+        try:
+            part = None if is_over else function(tile, part_of(told, count / len(places), (count + 1) / len(places)))
+        except OutOfTime:
+            if otherwise is None:
+                raise
+            part, is_over = None, True
+        if part is None:
+            assert otherwise is not None
+            part = otherwise(tile)
         if result is None:
             result = np.empty((*part.shape[:-2], height, width), part.dtype)
         result[..., rows, columns] = part[
             ..., rows.start - top : rows.stop - top, columns.start - left : columns.stop - left
         ]
-    told(len(places), len(places))
     assert result is not None
     return result
 

@@ -17,6 +17,7 @@ import numpy as np
 from ... import structures
 from ...model import MultiGrade, staged_values
 from ...training import Fit, Outcome, Regression, fit_grades, warmup_cosine
+from ..clock import part_of
 from ..copies import Blurred, deblurring_rows, smaller
 from ..plug_and_play import consistent, plug_and_play
 from ..problem import Options, Problem, Recipe, Restored, restored
@@ -32,12 +33,11 @@ PIXELS_PER_STEP = 120  # of the copies; more steps learn them by heart
 FEWEST_STEPS, MOST_STEPS = 200, 1500
 SHARE = 0.8  # of what the grades add to an image, which is not quite like its smaller copies
 LEAST_SIDE = 64  # pixels, for there to be smaller copies
-REHEARSAL = 2.0  # how much smaller the copy is
+REHEARSAL, REHEARSED = 2.0, 0.2  # how much smaller the copy is; the share of the time that it takes
 
 
 def solve(problem: Problem, options: Options) -> Restored:
-    watch = Stopwatch.of(options)
-    watch.told(0, 1)
+    watch = Stopwatch.started_for(options)
     strengths = chosen(options, choose_strengths(problem.observed, problem.operator, problem.noise))
     images, fit = {"minimiser": minimiser_of(problem, strengths)}, Fit()
     if options.asks_for_grades:
@@ -46,9 +46,8 @@ def solve(problem: Problem, options: Options) -> Restored:
     if not watch.is_over and _is_rehearsed(problem, images["minimiser"], strengths, watch):
         start = list(images.values())[-1]
         images["non-local"] = plug_and_play(
-            problem.observed, problem.operator, problem.noise, start, until=watch.until,
-            told=lambda done, count: watch.told(count + 4 * done, 5 * count),
-        )  # fmt: skip
+            problem.observed, problem.operator, problem.noise, start, told=part_of(watch.told, REHEARSED, 1)
+        )
     facts: dict[str, Any] = {**facts_of(problem, "best"), "lambda": strengths.weight, "beta": strengths.beta}
     facts |= {"stages": list(images), "objective": objective_of(problem, list(images.values())[-1], strengths)}
     if len(images) == 1:
@@ -65,10 +64,7 @@ def _is_rehearsed(problem: Problem, minimiser: np.ndarray, strengths: Strengths,
     random = np.random.default_rng(0).standard_normal(clean.shape, np.float32)
     observed = np.asarray(problem.operator.forward(jnp.asarray(clean))) + np.float32(problem.noise) * random
     start = minimise_over_images(observed, problem.operator, *strengths)
-    image = plug_and_play(
-        observed, problem.operator, problem.noise, start, until=watch.until,
-        told=lambda done, count: watch.told(done, 5 * count),
-    )  # fmt: skip
+    image = plug_and_play(observed, problem.operator, problem.noise, start, told=part_of(watch.told, 0, REHEARSED))
     return bool(np.mean((image - clean) ** 2) <= np.mean((start - clean) ** 2))
 
 

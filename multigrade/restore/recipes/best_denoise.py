@@ -30,15 +30,16 @@ RADIUS = 1  # of what is seen of the estimates around a pixel
 
 
 def solve(problem: Problem, options: Options) -> Restored:
-    watch = Stopwatch.of(options)
-    watch.told(0, 1)
+    watch = Stopwatch.started_for(options)
     given = None if problem.noise_was_estimated else problem.noise * (problem.noise_sigma >= LEAST_SIGMA)
     noise = describe_noise(problem.observed, given)
-    found = denoised(problem.observed, noise, told=watch.told, until=watch.until)
+    found = denoised(problem.observed, noise, told=watch.told)
     names, stages = list(found.images), list(found.images.values())
     facts: dict[str, Any] = {"recipe": "best", "noise_sigma": 255 * noise.sigma, "noise_kind": noise.kind}
     facts |= {"noise_was_estimated": noise.was_estimated, "is_clipped": bool(noise.clipped.any())}
     facts["estimated_psnr"] = [*[None] * (len(stages) - 1), None if found.risk is None else estimated_psnr(found.risk)]
+    if found.is_cut_short:
+        facts["is_cut_short"] = True
     fit = Fit()
     if own_grades(options) and found.moving:
         fit, own = _corrected(problem, noise.sigma, found, options)

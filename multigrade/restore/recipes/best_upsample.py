@@ -13,17 +13,14 @@ SURE = 1e-3  # of the observation: so much does the interpolation count beside i
 
 
 def solve(problem: Problem, options: Options) -> Restored:
-    watch = Stopwatch.of(options)
-    watch.told(0, 1)
+    watch = Stopwatch.started_for(options)
     noise = problem.noise * problem.is_noisy
     assert isinstance(problem.operator, BlockAverage)
     wide = upsample(channels_last(problem.observed), problem.operator.factor, kind="cubic")
     cubic = channels_first(wide).astype(np.float32)
     images = {"cubic": cubic}
     start = consistent(problem.observed, problem.operator, cubic, SURE)
-    images["non-local"] = plug_and_play(
-        problem.observed, problem.operator, noise, start, told=watch.told, until=watch.until
-    )
+    images["non-local"] = plug_and_play(problem.observed, problem.operator, noise, start, told=watch.told)
     return untrained(problem, images, watch)
 
 

@@ -2,7 +2,6 @@
 
 import dataclasses
 import time
-from collections.abc import Callable
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -11,6 +10,7 @@ from ... import structures
 from ...model import MultiGrade
 from ...networks import Network
 from ...training import Checkpointing, Fit, Plan, train_grades
+from ..clock import OutOfTime
 from ..problem import Options, Problem, Restored, restored
 from ..strengths import Strengths
 from ..variational import objective, solve
@@ -54,32 +54,36 @@ def images(model: MultiGrade, task) -> list[np.ndarray]:
 class Preparing(Protocol):
     """An observer that shows what is not training."""
 
-    def prepare(self, done: int, count: int) -> None: ...
-
-
-def told_to(options: Options) -> Callable[[int, int], None]:
-    """A function that says to the observers that can show it how many parts of the work are done, and of how many."""
-    shown = [observer.prepare for observer in options.observers if isinstance(observer, Preparing)]
-
-    def told(done: int, count: int) -> None:
-        for show in shown:
-            show(done, count)
-
-    return told
+    def prepare(self, share: float) -> None: ...
 
 
 @dataclasses.dataclass(frozen=True)
 class Stopwatch:
-    """When a recipe began, when its time is up (both by ``time.monotonic``), and whom it tells of its progress."""
+    """When a recipe began, when its time is up (both by ``time.monotonic``), and who shows how far it is."""
 
     started: float
     until: float | None
-    told: Callable[[int, int], None]
+    shown: tuple[Preparing, ...]
 
     @classmethod
-    def of(cls, options: Options) -> "Stopwatch":
+    def started_for(cls, options: Options) -> "Stopwatch":
+        """Begins, and shows that it has."""
         now = time.monotonic()
-        return cls(now, None if options.time_limit is None else now + options.time_limit, told_to(options))
+        until = None if options.time_limit is None else now + options.time_limit
+        watch = cls(now, until, tuple(each for each in options.observers if isinstance(each, Preparing)))
+        watch.show(0.0)
+        return watch
+
+    def show(self, share: float) -> None:
+        """The share of the work that is done, to all observers that can show it."""
+        for observer in self.shown:
+            observer.prepare(share)
+
+    def told(self, share: float) -> None:
+        """The same, or ``OutOfTime``."""
+        if self.is_over:
+            raise OutOfTime
+        self.show(share)
 
     @property
     def seconds(self) -> float:
