@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -258,6 +259,7 @@ def test_a_grade_that_is_left_out_is_told_of(tmp_path, call):
     kept = load_estimator(tmp_path / "m.safetensors").n_grades_
     assert kept < 3
     assert f"grade {kept + 1}: did not help on the rows held out, and was left out" in told
+    assert -1 < float(re.search(r"R2 on the 8 rows held out: (.*)", told)[1]) < 1
 
 
 @pytest.mark.parametrize("method", ["mgdl", "sgdl", "msdl"])
