@@ -86,15 +86,11 @@ def _hurry(found: Sequence[Verdict]) -> str:
 
 def _answer(counts: Mapping[Status, int]) -> str:
     holds, fails = counts[Status.HOLDS], counts[Status.FAILS]
-    return (
-        "Mixed."
-        if holds and fails
-        else "Holds."
-        if holds
-        else "Does not hold."
-        if fails
-        else "Nobody has shown it yet."
-    )
+    if not holds + fails:
+        return "Nobody has shown it yet."
+    if 2 * (holds + fails) < sum(counts.values()):
+        return "Most of it is undecided."
+    return "Mixed." if holds and fails else "Holds." if holds else "Does not hold."
 
 
 def _counts(found: Sequence[Verdict]) -> str:
