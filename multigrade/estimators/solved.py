@@ -9,6 +9,7 @@ import itertools
 from typing import NamedTuple
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from .encoding import Encoding, draw_frequencies, fit_encoding, sines
 from .linear import FoldRows, solve_linear
@@ -39,8 +40,13 @@ class Solved(NamedTuple):
         return self.encoding, np.concatenate([self.weight, np.float32(share) * self.sine_weight], axis=1)
 
 
+@threadpool_limits.wrap(limits=1, user_api="blas")
 def solve_grade(X: np.ndarray, rows: FoldRows, random: np.random.Generator) -> Solved:
-    """Encode the columns X, and solve for the coefficients of columns and sines."""
+    """Encode the columns X, and solve for the coefficients of columns and sines.
+
+    In one thread: matrices of a few hundred columns gain nothing by a second one, and where another process is busy on
+    its core, waiting for it takes thirty times as long.
+    """
     encoding = fit_encoding(X, rows.weights)
     encoded, num = encoding(X), len(encoding.columns)
     bias = np.asarray(rows.loss.start(rows.targets, rows.weights), np.float32)

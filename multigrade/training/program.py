@@ -175,4 +175,5 @@ def last_finite(transformation, program: Program, safe: Moving) -> Moving:
 
 
 def _select(condition: Array, yes, no):
-    return jax.tree.map(lambda a, b: jnp.where(condition, a, b), yes, no)
+    """One of two states. A branch copies its leaves; ``where`` would be compiled anew for every leaf."""
+    return jax.lax.cond(condition, lambda: yes, lambda: no)
