@@ -21,7 +21,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from ..training.record import Outcome
-from .members import MAX_LAYERS, Size, default_size, fit_members
+from .member_loss import MAX_LAYERS
+from .members import Size, default_size, fit_members
 from .parameters import widths
 from .programs import programs_on_disk
 from .rows import merged, pad_rows, some_rows

@@ -13,14 +13,13 @@ on the folds: on few rows no set of columns is surely the best, and a mean errs 
 """
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from ..objectives import Loss, Squared
+from .row_losses import row_losses, row_slopes
 
 RIDGES = 10.0 ** np.arange(1.0, -5.5, -0.5)
 NUM_ITERATIONS = 8
@@ -53,16 +52,18 @@ def solve_linear(inputs: np.ndarray, rows: FoldRows, start: np.ndarray, columns:
     """
     problem = _Problem(inputs, rows, start)
     best = np.zeros((inputs.shape[1], rows.num_members, rows.targets.shape[1]), np.float32)
-    first = least = problem.fold_loss(best)
+    first = least = problem.fold_loss(problem.held_scores(best))
     if rows.loss.curvature is not None:
-        ends = [min(problem.path(part), key=lambda end: end[0])[1] for part in columns if part.stop > part.start]
+        ends = [min(problem.path(part), key=lambda end: end.loss) for part in columns if part.stop > part.start]
         for shares in _mixtures(len(ends)):
-            mixture = sum((np.float32(a) * end for a, end in zip(shares, ends, strict=True) if a), np.zeros_like(best))
-            value = problem.fold_loss(mixture)
+            value = problem.fold_loss(_weighted(shares, [end.held_scores for end in ends]))
             if value < least:
-                least, best = value, mixture
-    train_loss = problem.mean_loss(best, problem.train)
-    return Linear(np.ascontiguousarray(best.swapaxes(0, 1)), first, least, train_loss)
+                least, best = value, _weighted(shares, [end.coefficients for end in ends])
+    return Linear(np.ascontiguousarray(best.swapaxes(0, 1)), first, least, problem.train_loss(best))
+
+
+def _weighted(shares: Sequence[float], arrays: list[np.ndarray]) -> np.ndarray:
+    return sum((np.float32(a) * array for a, array in zip(shares, arrays, strict=True)), np.zeros_like(arrays[0]))
 
 
 def _mixtures(num: int) -> list[tuple[float, ...]]:
@@ -71,17 +72,32 @@ def _mixtures(num: int) -> list[tuple[float, ...]]:
     return [tuple(step / NUM_SHARES for step in taken) for taken in steps if sum(taken) == NUM_SHARES]
 
 
+class _End(NamedTuple):
+    """Where a ridge ends: the loss on the folds, the coefficients, and the scores of the rows left out."""
+
+    loss: float
+    coefficients: np.ndarray
+    held_scores: np.ndarray
+
+
 class _Problem:
     """Coefficients are (d, M, s) here: X B of all members is then one product."""
 
     def __init__(self, inputs: np.ndarray, rows: FoldRows, start: np.ndarray):
-        self.x, self.loss, self.num_members = np.asarray(inputs, np.float32), rows.loss, rows.num_members
-        self.start = np.asarray(start, np.float32)
-        self.targets = np.asarray(rows.targets[:, None], np.float32)
-        weights = np.asarray(rows.weights / np.mean(rows.weights), np.float64)
-        own = rows.folds[:, None] == np.arange(rows.num_members)
-        self.held = np.where(own, weights[:, None], 0)
-        self.train = (weights[:, None] - self.held).astype(np.float32)
+        self.loss, self.num_members = rows.loss, rows.num_members
+        order = np.argsort(rows.folds, kind="stable")  # rows of a fold stand together
+        self.x = np.asarray(inputs, np.float32)[order]
+        self.targets = np.asarray(rows.targets, np.float32)[order]
+        start = np.asarray(start, np.float32)
+        self.start = np.broadcast_to(start, (len(order), rows.num_members, start.shape[-1]))
+        self.start = self.start[order] if start.ndim == 3 else self.start
+        self.weights = np.asarray(rows.weights / np.mean(rows.weights), np.float32)[order]
+        ends = np.searchsorted(rows.folds[order], np.arange(rows.num_members + 1))
+        self.folds = [slice(*pair) for pair in itertools.pairwise(ends)]
+        self.num_held = ends[-1]  # the folds of further numbers are left out by nobody
+        self.train = np.repeat(self.weights[:, None], rows.num_members, axis=1)
+        for member, fold in enumerate(self.folds):
+            self.train[fold, member] = 0
         self.totals = np.maximum(self.train.sum(axis=0, dtype=np.float64), 1e-12).astype(np.float32)
 
     def scores(self, coefficients: np.ndarray) -> np.ndarray:
@@ -89,17 +105,22 @@ class _Problem:
         product = self.x @ coefficients.reshape(len(coefficients), -1)
         return product.reshape(len(self.x), *coefficients.shape[1:]) + self.start
 
-    def fold_loss(self, coefficients: np.ndarray) -> float:
-        return self.mean_loss(coefficients, self.held)
+    def held_scores(self, coefficients: np.ndarray) -> np.ndarray:
+        """What each row's own member, which has not seen it, gives: (rows left out by a member, s)."""
+        parts = [self.x[fold] @ coefficients[:, k] + self.start[fold, k] for k, fold in enumerate(self.folds)]
+        return np.concatenate(parts)
 
-    def mean_loss(self, coefficients: np.ndarray, weights: np.ndarray) -> float:
-        losses = np.asarray(
-            _losses(self.loss, self.scores(np.ascontiguousarray(coefficients)), self.targets), np.float64
-        )
+    def fold_loss(self, held_scores: np.ndarray) -> float:
+        weights = self.weights[: self.num_held].astype(np.float64)
+        losses = row_losses(self.loss, held_scores, self.targets[: self.num_held])
         return float(np.sum(weights * losses) / max(np.sum(weights), 1e-12))
 
-    def path(self, part: slice):
-        """(loss on the folds, coefficients) for each ridge, columns outside ``part`` left out."""
+    def train_loss(self, coefficients: np.ndarray) -> float:
+        losses = row_losses(self.loss, self.scores(coefficients), self.targets[:, None])
+        return float(np.sum(self.train * losses) / max(np.sum(self.train, dtype=np.float64), 1e-12))
+
+    def path(self, part: slice) -> Iterator[_End]:
+        """The end of each ridge, columns outside ``part`` left out."""
         values, vectors = np.linalg.eigh(self._grams(part))
         values = np.maximum(values, 0) * self.loss.curvature
         coefficients = np.zeros((self.x.shape[1], self.num_members, self.targets.shape[-1]), np.float32)
@@ -107,8 +128,9 @@ class _Problem:
         for ridge in RIDGES:
             for _ in range(1 if isinstance(self.loss, Squared) else NUM_ITERATIONS):
                 coefficients = self._improved(coefficients, part, ridge, values, vectors)
-            value = self.fold_loss(coefficients)
-            yield value, coefficients
+            held_scores = self.held_scores(coefficients)
+            value = self.fold_loss(held_scores)
+            yield _End(value, coefficients, held_scores)
             num_worse = num_worse + 1 if value >= last else 0
             if num_worse == 2:
                 return
@@ -117,16 +139,12 @@ class _Problem:
     def _grams(self, part: slice) -> np.ndarray:
         """X'WX / sum w of each member, (M, d, d): that of all rows less that of its fold."""
         x = self.x[:, part]
-        weights = (self.train + self.held).max(axis=1, keepdims=True).astype(np.float32)
-        whole = x.T @ (weights * x)
-        folds = []
-        for member in range(self.num_members):
-            rows = self.held[:, member] > 0
-            folds.append(x[rows].T @ (weights[rows] * x[rows]))
-        return (whole - np.stack(folds)).astype(np.float64) / self.totals[:, None, None]
+        weighted = self.weights[:, None] * x
+        folds = np.stack([x[fold].T @ weighted[fold] for fold in self.folds])
+        return (x.T @ weighted - folds).astype(np.float64) / self.totals[:, None, None]
 
     def _improved(self, coefficients, part: slice, ridge: float, values, vectors) -> np.ndarray:
-        slope = np.asarray(_slope(self.loss, self.scores(coefficients), self.targets))
+        slope = row_slopes(self.loss, self.scores(coefficients), self.targets[:, None])
         slope = slope * (self.train / self.totals)[:, :, None]
         gradient = self.x[:, part].T @ slope.reshape(len(slope), -1)
         gradient = gradient.reshape(-1, *coefficients.shape[1:]) + np.float32(ridge) * coefficients[part]
@@ -134,13 +152,3 @@ class _Problem:
         moved = coefficients.copy()
         moved[part] -= (vectors @ turned).swapaxes(0, 1).astype(np.float32)
         return moved
-
-
-@jax.jit
-def _slope(loss: Loss, scores, targets):
-    return jax.grad(lambda s: jnp.sum(loss(s, targets)))(scores)
-
-
-@jax.jit
-def _losses(loss: Loss, scores, targets):
-    return loss(scores, targets)

@@ -8,6 +8,7 @@ the machine, what is computed does not: a record is taken every ``record_every``
 import dataclasses
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -88,22 +89,22 @@ def minimise(
     params = jax.tree.map(jnp.asarray, params)
     auxiliary = problem.objective.init(params, problem.data) if problem.auxiliary is None else problem.auxiliary
     program = _program(problem, plan, key)
-    now = Moving(jnp.int32(0), params, transformation.init(params), auxiliary)
-    if program.companion is not None:
-        now = now._replace(companion=program.companion.init(now))
-    best = (jnp.asarray(jnp.inf), params) if plan.keep == "best" else ()
-    state = State(now, now, best, plan.stopping.init(), jnp.bool_(True), jnp.bool_(False))
-    state = _copied(state)
+    state = _first_state(transformation, plan.keep == "best", program.companion, plan.stopping, params, auxiliary)
     host = _Host(program, transformation, plan, grade, np.float32(problem.loss_unit))
     if saving is not None and saving.resume is not None:
         state = host.from_arrays(saving.resume, state)
     return host.run(placed_like(problem.data, state), time_limit=plan.time_limit, saving=saving)
 
 
-@jax.jit
-def _copied(state: State) -> State:
-    """Copies, for the loop overwrites its buffers; of strong types, for a second chunk must find the first one's
-    program."""
+@partial(jax.jit, static_argnums=(0, 1))
+def _first_state(transformation, keeps_best: bool, companion, stopping, params, auxiliary) -> State:
+    """One program. All leaves are copies, for the loop overwrites its buffers; of strong types, for a second chunk must
+    find the first one's program."""
+    now = Moving(jnp.int32(0), params, transformation.init(params), auxiliary)
+    if companion is not None:
+        now = now._replace(companion=companion.init(now))
+    best = (jnp.asarray(jnp.inf), params) if keeps_best else ()
+    state = State(now, now, best, stopping.init(), jnp.bool_(True), jnp.bool_(False))
     return jax.tree.map(lambda leaf: jnp.array(leaf, jnp.result_type(leaf), copy=True), state)
 
 
