@@ -13,7 +13,7 @@ from ..networks import ACTIVATIONS, Members, Network
 from ..objectives import GradedLoss
 
 MAX_LAYERS = 16  # that can have dropout
-RECORDED_ROWS = 8192  # of the training rows, at most about so many are looked at for the recorded training loss
+RECORDED_ROWS = 512  # of the training rows, at most about so many are looked at for the recorded training loss
 
 
 class MemberRows(NamedTuple):

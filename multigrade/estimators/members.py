@@ -190,10 +190,10 @@ def _applied(grade: Grade, inputs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return added, features
 
 
-def _shrinkage(loss: Loss, held: HeldRows, scores: np.ndarray, added: np.ndarray) -> np.float32:
+def _shrinkage(loss: Loss, held: HeldRows, scores: np.ndarray, added: np.ndarray) -> float:
     factors = np.array(SHRINKAGES, np.float32)
     losses = held.losses(loss, scores + factors[:, None, None, None] * added)
-    return factors[losses.sum(axis=(1, 2)).argmin()]
+    return float(factors[losses.sum(axis=(1, 2)).argmin()])
 
 
 def _moments(table: Table) -> tuple[np.ndarray, np.ndarray]:
