@@ -59,11 +59,14 @@ def test_every_row_is_in_one_fold_and_folds_have_alike_targets():
     assert np.ptp(means) < 0.5 * Y.std()
 
 
-def test_the_linear_grade_is_ridge_regression_without_the_fold():
+@pytest.mark.parametrize("num_columns", [10, 300])
+def test_the_linear_grade_is_ridge_regression_without_the_fold(num_columns):
     rows = np.asarray(X - X.mean(axis=0), np.float32)
+    rows = np.sin(rows @ np.random.default_rng(1).normal(size=(10, num_columns)).astype(np.float32))
     targets = (Y - Y.mean())[:, None]
     folds = assign_folds(targets, 8, np.random.default_rng(0))
-    linear = solve_linear(rows, FoldRows(targets, np.ones(len(X)), folds, Squared(), 8), np.zeros(1), [slice(0, 10)])
+    fold_rows = FoldRows(targets, np.ones(len(X)), folds, Squared(), 8)
+    linear = solve_linear(rows, fold_rows, np.zeros(1), [slice(0, num_columns)])
     train = folds != 3
     errors = []
     for ridge in RIDGES:

@@ -121,7 +121,7 @@ class _Problem:
 
     def path(self, part: slice) -> Iterator[_End]:
         """The end of each ridge, columns outside ``part`` left out."""
-        values, vectors = np.linalg.eigh(self._grams(part))
+        values, vectors = self._spectrum(part)
         values = np.maximum(values, 0) * self.loss.curvature
         coefficients = np.zeros((self.x.shape[1], self.num_members, self.targets.shape[-1]), np.float32)
         last, num_worse = np.inf, 0
@@ -136,9 +136,24 @@ class _Problem:
                 return
             last = value
 
-    def _grams(self, part: slice) -> np.ndarray:
-        """X'WX / sum w of each member, (M, d, d): that of all rows less that of its fold."""
+    def _spectrum(self, part: slice) -> tuple[np.ndarray, np.ndarray]:
+        """Eigenvalues (M, r) and vectors (M, d, r) of X'WX / sum w of each member.
+
+        Where rows are fewer than columns, those of W^1/2 XX'W^1/2 give all that are not 0, and no step leaves the space
+        of the rows.
+        """
         x = self.x[:, part]
+        if len(x) >= x.shape[1]:
+            return np.linalg.eigh(self._grams(x))
+        x = x.astype(np.float64)
+        roots = np.sqrt(self.train / self.totals, dtype=np.float64).T[:, :, None]  # (M, N, 1)
+        values, vectors = np.linalg.eigh(roots * (x @ x.T) * roots.swapaxes(1, 2))
+        is_spanned = values > 1e-10 * values[:, -1:]
+        lengths = np.sqrt(np.where(is_spanned, values, np.inf))
+        return np.where(is_spanned, values, 0), x.T @ (roots * vectors) / lengths[:, None]
+
+    def _grams(self, x: np.ndarray) -> np.ndarray:
+        """X'WX / sum w of each member, (M, d, d): that of all rows less that of its fold."""
         weighted = self.weights[:, None] * x
         folds = np.stack([x[fold].T @ weighted[fold] for fold in self.folds])
         return (x.T @ weighted - folds).astype(np.float64) / self.totals[:, None, None]
