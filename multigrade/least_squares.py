@@ -19,7 +19,7 @@ import numpy as np
 import scipy.linalg
 
 Rows = np.ndarray | Callable[[int, int], np.ndarray]  # all rows, or a function that gives rows start to stop
-ROWS_PER_BLOCK = 4096
+ROWS_PER_BLOCK = 4096  # in memory at a time
 # Ridges that "auto" chooses from, as squares of singular values relative to the largest; 0 is added.
 RELATIVE_RIDGES = tuple(10.0 ** (-0.5 * k) for k in range(60, -1, -1))
 # "auto" takes the largest ridge whose error is within this part of the smallest error: its coefficients are smaller.

@@ -49,12 +49,12 @@ IMAGE_SIZES: dict[str, int | None] = {
 # ---- denoising and deblurring (Section 4, Tables 2 and 3, Appendix C) --------------------------------------------
 
 RESTORATION = Training(20_000, 5e-3)  # steps: recorded; rate: the recorded winners', Butterfly
-RESTORATION_STRUCTURE = 3
+RESTORATION_STRUCTURE = 3  # SGDL-3 and MGDL-3
 ALPHA = 0.99  # of the proximal step, Appendix C
 RESTORATION_IMAGES = ("butterfly", "pirate", "chest")
 NOISE_LEVELS = (10, 20, 30, 40, 50, 60)
 BLUR_LEVELS = (3, 5, 7)
-BLUR_NOISE = 3
+BLUR_NOISE = 3  # standard deviation on 0..255, beside every blur
 # What was searched, by the clean picture.
 SEARCHED_RATES = (1e-3, 5e-3, 1e-2)
 SEARCHED_BETAS = (1e-3, 1e-2, 1e-1, 1.0, 10.0)

@@ -20,6 +20,7 @@ from .certificate import ConvexSolution, Outcome
 from .program import convex_program, predict, reduced
 from .solvers import solve_newton
 
+# Of the search for the next pattern: how many are kept, how far each goes, how many rows it may cross; our choice.
 BEAM_WIDTH, BEAM_STEPS, NUM_WALLS = 256, 12, 3
 
 

@@ -19,7 +19,7 @@ import numpy as np
 from .program import ConvexProgram
 
 FAR = 1_000  # times the spread of the inputs: m^2 beyond it
-MAX_ROUNDS = 60
+MAX_ROUNDS = 60  # of adding neurons; our choice
 MAX_CONES = 1_000  # patterns; each takes about a millisecond in every round
 DEPENDENT = 1e-12  # a column that others give up to this part of its length is left out
 ROUNDING = 1e-12  # of a slope, relative to the sizes of its terms

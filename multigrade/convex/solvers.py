@@ -26,7 +26,7 @@ from .newton import proximal_newton
 from .program import ConvexProgram, check_positive, cone_violation, reduced
 
 SMALLEST_WORKING_SET = 64  # sizes are this times powers of 4, so that few shapes are compiled
-MAX_ROUNDS = 50
+MAX_ROUNDS = 50  # of enlarging the working set; our choice
 OUTSIDE = 1e-6  # a cone violation above it is more than rounding
 
 

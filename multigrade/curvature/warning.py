@@ -23,6 +23,7 @@ from .observers import current_rate
 from .preconditioned import preconditioner
 from .products import CPU_FRIENDLY, as_pytree, num_parameters, widen
 
+# At every later look, from the vector of the last one; our choice, by python -m benchmarks.spike_warning.
 NUM_PRODUCTS = 4
 FIRST_PRODUCTS = 20  # at the first look, from a random vector
 

@@ -20,10 +20,10 @@ from .domains import Box
 from .solution import GradeRecord, Solution
 
 NUM_NODES = 8  # on each panel
-RIDGE = 1e-28
-LARGE_RIDGE = 1e-18
-LARGEST = 1e4
-GROWTH = 2.0
+RIDGE = 1e-28  # of the squared singular values: rounding in float64 is 1e-32
+LARGE_RIDGE = 1e-18  # where the smaller one makes weights too large
+LARGEST = 1e4  # weight over the size of the solution: beyond it digits are lost by cancellation
+GROWTH = 2.0  # of the number of features from grade to grade; our choice
 
 
 def solve_integral(

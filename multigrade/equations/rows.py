@@ -15,7 +15,7 @@ from ..sines import LayerNetwork, SineNetwork, lattice
 from .coordinates import Coordinates
 from .problem import Problem
 
-POINTS_PER_BLOCK = 512
+POINTS_PER_BLOCK = 512  # at a time, so that memory is bounded
 # Points and sines are filled up to a few numbers: the time of a small problem is that of compiling programs.
 BLOCK_SIZES = (8, POINTS_PER_BLOCK)
 SINE_SIZES = (256, 512, 1024)  # and beyond that multiples of 512

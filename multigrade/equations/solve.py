@@ -27,7 +27,7 @@ from .solution import GradeRecord, Solution
 from .trials import choose_coordinates
 from .waves import free_waves, plan_grades, wave_number
 
-NUM_HELD_OUT = 400
+NUM_HELD_OUT = 400  # points that only judge; our choice
 
 
 def solve(

@@ -7,6 +7,7 @@ from .problem import Problem
 from .rows import Basis, Group, jacobian, residual_of
 
 GROWTH = 2.5  # of the number of features from grade to grade
+# Features of the first grade by dimension; our choice, by python -m benchmarks.equations.
 FIRST = {1: 60, 2: 300, 3: 600}
 MARGIN = 20.0  # orders of cylinder and sphere functions beyond those that a domain of this size tells apart
 SPARE = 1.25  # directions for each of these orders

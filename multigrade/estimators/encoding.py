@@ -18,8 +18,8 @@ import dataclasses
 import numpy as np
 
 CLIP = 3.0  # where smooth clipping begins, in deviations
-MIN_BINS, MAX_BINS = 4, 16
-ROWS_PER_BIN = 64
+MIN_BINS, MAX_BINS = 4, 16  # of a column; our choice, by python -m benchmarks.tables
+ROWS_PER_BIN = 64  # at least; our choice, likewise
 MAX_WIDTH = 512  # of all bins together, about
 # The width is padded to 32, 64, 96, 128, 192, 256, 384, ...: tables share compiled programs.
 

@@ -21,9 +21,9 @@ import numpy as np
 from ..objectives import Loss, Squared
 from .row_losses import row_losses, row_slopes
 
-RIDGES = 10.0 ** np.arange(1.0, -5.5, -0.5)
-NUM_ITERATIONS = 8
-NUM_SHARES = 4
+RIDGES = 10.0 ** np.arange(1.0, -5.5, -0.5)  # that are tried; our choice
+NUM_ITERATIONS = 8  # of Newton's method for losses that are not squares
+NUM_SHARES = 4  # shares of the parts are multiples of 1 / this; our choice
 
 
 class FoldRows(NamedTuple):

@@ -33,9 +33,9 @@ from .member_loss import MemberBatches, MemberLoss, MemberRows
 from .mixture import HeldRows, Mixture, choose_mixture, mixed_model
 from .solved import Solved, solve_grade
 
-NUM_FOLDS = 8
+NUM_FOLDS = 8  # each row is left out by one member; our choice, by python -m benchmarks.tables
 PATIENCE = 0.3  # share of a grade's records without improvement after which it ends
-SHRINKAGES = (0.3, 0.5, 0.7, 0.85, 1.0, 1.15)
+SHRINKAGES = (0.3, 0.5, 0.7, 0.85, 1.0, 1.15)  # of a grade, that the rows left out choose from; our choice
 APPLIED_ROWS = 1024  # at a time: one program for tables of all lengths
 
 

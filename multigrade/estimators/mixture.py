@@ -13,7 +13,7 @@ from .folds import is_surely_positive
 from .row_losses import row_losses
 from .solved import Solved
 
-SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)
+SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)  # that the rows left out choose from; our choice
 
 
 class HeldRows(NamedTuple):

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..objectives import Loss
 
-BLOCK_ROWS = 8192
+BLOCK_ROWS = 8192  # at a time: one program for tables of all lengths
 
 
 def row_losses(loss: Loss, scores: np.ndarray, targets: np.ndarray) -> np.ndarray:

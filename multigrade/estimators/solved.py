@@ -14,7 +14,7 @@ from threadpoolctl import threadpool_limits
 from .encoding import Encoding, draw_frequencies, fit_encoding, sines
 from .linear import FoldRows, solve_linear
 
-NUM_SINES = 256
+NUM_SINES = 256  # random ones beside the columns; our choice, by python -m benchmarks.tables
 MAX_ROWS = 4096  # with more rows networks draw what sines draw, and better
 SCALES = (0.7, 1.4, 2.8)  # of a row's angle, in radians
 

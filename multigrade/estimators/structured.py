@@ -16,7 +16,7 @@ from .parameters import Parameters
 from .rows import merged, pad_rows, some_rows
 
 FULL_BATCH_ROWS = 4096  # up to here batch_size="auto" takes all rows in every step
-RECORDS_PER_GRADE = 100
+RECORDS_PER_GRADE = 100  # points of a loss curve
 
 
 class StructuredFit(Parameters):

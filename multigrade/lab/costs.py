@@ -28,6 +28,7 @@ PRODUCTS_PER_SPECTRUM = 400  # Hessian-vector products, each about two steps
 AWAKE = 0.45
 # Of the epochs, the share that a grade of MGDL takes until its plateau: the mean over eig-synthetic in evidence/.
 UNTIL_PLATEAU = 0.5
+# Pixels between those that a spectrum sees, as recipes.py has it.
 EIGENVALUE_STRIDE = {"image spectrum": 2, "denoising spectrum": 8}
 
 

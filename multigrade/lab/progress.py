@@ -13,7 +13,7 @@ from typing import Any
 from ..training.observers import Observation, Snapshot
 from .job import Job
 
-PULSE_SECONDS = 1.0
+PULSE_SECONDS = 1.0  # between two signs of life of a job
 SHOWN = 24  # running jobs in the table; our choice
 
 

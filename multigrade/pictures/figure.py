@@ -14,8 +14,8 @@ from ..files import atomic_path
 from ..restore.metrics import psnr
 
 FIGURE_FORMATS = (".png", ".pdf", ".svg")
-_COLUMNS = 4
-_PANEL_INCHES = 2.6
+_COLUMNS = 4  # panels in a row
+_PANEL_INCHES = 2.6  # on a side
 _FULL_ERROR = 0.2  # the error map is white where an intensity is off by this much or more
 
 

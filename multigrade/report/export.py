@@ -25,9 +25,9 @@ from .theorems import theorems
 
 FORMATS = ("png", "svg", "pdf")
 WIDTH = 6.75  # inches: two columns of a page
-CHART_HEIGHT = 2.3
+CHART_HEIGHT = 2.3  # inches
 MOST_PICTURES = 6  # in a row
-FULL_ERROR = 0.2
+FULL_ERROR = 0.2  # of 0..1 is drawn in full colour
 # Told apart without colours too: Okabe and Ito's palette, with markers and dashes.
 COLOURS = {
     "sgdl": "#d55e00", "mgdl": "#0072b2", "msdl": "#aa4499", "target": "#999999", "smallest": "#0072b2",

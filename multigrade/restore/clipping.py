@@ -7,7 +7,7 @@ standard deviation s it is m(x) = E min(max(x + s n, 0), 1), n standard normal, 
 import numpy as np
 from scipy.special import ndtr
 
-NUM_POINTS = 2001
+NUM_POINTS = 2001  # of the table from clipped means back to means
 
 
 def is_clipped(observed: np.ndarray) -> np.ndarray:

@@ -19,7 +19,7 @@ COPIES = (1.15, 1.7)  # how much smaller, in units of the root of the blur; our 
 LEAST_COPY = 32  # pixels on a side
 # lambda and beta over the chosen ones, radius of what is seen around the pixel; the first is improved upon.
 BLUR_MINIMISERS = ((1.0, 1.0, 3), (0.4, 0.4, 1), (3.0, 3.0, 1), (0.125, 1.0, 2))
-MOST_ROWS = 2**20
+MOST_ROWS = 2**20  # pixels that are learned from at most, so that memory is bounded
 
 
 class Blurred(NamedTuple):

@@ -12,7 +12,7 @@ from .clock import Told, nobody, part_of
 from .noise_model import NoiseModel, total
 from .nonlocal_estimate import COUNT, MIXED, SIDE, from_guide, one_pass
 
-SCALES = 2
+SCALES = 2  # the picture, and one of half its size
 COARSE = 0.2  # of the time goes to the picture of half the size
 COUNT_FIRST = 32  # patches of a group in the first pass, where correlated patches look more alike than they are
 CAUTION = 2.0  # over the noise of the quietest blocks, which is less than that of all; our choice, on five pictures

@@ -10,7 +10,7 @@ import numpy as np
 
 REACH = 2  # known pixels on either side of the four around a missing one
 PHASES = ((0, 1), (1, 0), (1, 1))  # of the missing pixels, relative to the known one before them
-MOST_ROWS = 2**20
+MOST_ROWS = 2**20  # pixels that are learned from at most, so that memory is bounded
 
 
 def neighbours(known: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -5,7 +5,7 @@ Inside, recipes work on float32 arrays (channels, h, w); these functions go betw
 
 import numpy as np
 
-MOST_CHANNELS = 4
+MOST_CHANNELS = 4  # grey or colour, either with transparency
 FAR_OUTSIDE = 10  # of 0..1: no noise does that, but 0..255 does
 
 Size = tuple[int, int]

@@ -21,7 +21,7 @@ MINIMISERS = (
     (1, 0.55, EDGE, 1), (1, 1.0, EDGE, 2), (1, 1.8, EDGE, 1),
     (2, 0.25, EDGE / 4, 1), (2, 0.5, EDGE / 4, 2), (2, 1.0, EDGE / 4, 1),
 )  # fmt: skip
-ITERATIONS = 40
+ITERATIONS = 40  # of ADMM; our choice
 
 
 class Minimiser(NamedTuple):

@@ -25,11 +25,11 @@ from .operators import Operator
 from .tiles import tiled
 from .variational import dct, idct
 
-FIRST, LAST, STEPS = 30 / 255, 2 / 255, 24
+FIRST, LAST, STEPS = 30 / 255, 2 / 255, 24  # noise that the denoiser is told, falling in so many steps; our choice
 STRENGTH = 0.25  # C
 ROUNDING = 12**-0.5 / 255  # standard deviation of what is lost by rounding to eight bits
 STRIDE = 6  # pixels between the patches that are matched; what one step misses is covered by the next
-CG_STEPS = 30
+CG_STEPS = 30  # of conjugate gradients where no transform inverts the operator
 
 
 def plug_and_play(

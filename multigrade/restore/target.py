@@ -26,7 +26,7 @@ from ..training.grades import GradeProblem, absorb_moments, moments, zero_output
 KEPT_BYTES = 2**31  # features beyond this are computed when they are needed
 NUM_WATCHED = 2**14  # losses are recorded on so many pixels, spread evenly
 NUM_MOMENTS = 2**16  # and the features' means and deviations come from so many
-SLICE = 2**16
+SLICE = 2**16  # pixels at a time, so that memory is bounded
 UNIFORM = 0.3  # share of the draws that fall on all pixels alike
 REPEATS = 4  # of a pixel in the pool that draws are made from, on average; above 1 / UNIFORM, so that none is left out
 

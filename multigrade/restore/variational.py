@@ -26,9 +26,9 @@ from .operators import FirstDifferences, Operator
 
 DIFFERENCES = FirstDifferences()
 JUMP = 0.03  # rho = lambda / JUMP: with it ADMM settles fastest on natural images (our choice)
-LEAST_RHO = 1e-4
+LEAST_RHO = 1e-4  # our choice
 RELAXATION = 1.8  # Boyd and others 2011, Section 3.4.3
-CG_STEPS = 8
+CG_STEPS = 8  # from the last solution, within each step of ADMM
 
 
 def solve(

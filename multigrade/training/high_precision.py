@@ -20,7 +20,7 @@ from ..sines import SPACING, Box, SineNetwork, lattice, significant_radius, spec
 from .grades import Fit
 from .record import Outcome, RunRecord
 
-MAX_GRADES = 16
+MAX_GRADES = 16  # our choice
 MAX_FEATURES = 2000  # a decomposition of this many takes five seconds of one core
 ROUNDING = 3e-13  # of the targets: no grade is added below
 LARGEST = 100.0  # coefficients relative to the targets: larger ones would cancel, and their digits be lost
@@ -28,7 +28,7 @@ IS_ROUGH = 1e-9  # above this error relative to the targets a penalty by frequen
 MARGIN = {1: 8, 2: 2}  # lattice steps that a grade adds at least, besides a quarter of the radius
 DECAYS = (1.0, 2.0, 3.0)  # exponents of the penalty: about those of splines of degree 1, 3, 5
 LENGTHS = tuple(0.05 * 2.0**k for k in range(6))  # of Gaussian penalties, in units of the box; for few rows
-FEW_ROWS = 500
+FEW_ROWS = 500  # up to here Gaussian penalties are tried as well
 RANDOM_SCALES = tuple(0.5 * 2.0**k for k in range(7))  # of random frequencies on the unit box
 NUM_TRIAL = 300  # random waves that choose a scale
 

@@ -24,7 +24,7 @@ from .problem import GradeProblem
 from .program import MAX_ROWS, Moving, Program, State, advance, last_finite
 from .record import Outcome, RunRecord, names_of, path_of
 
-CHUNK_SECONDS = 0.25
+CHUNK_SECONDS = 0.25  # between looks at the clock, observers and interrupts
 LOSSES = ("train_loss", "validation_loss")
 
 

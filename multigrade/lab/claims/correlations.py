@@ -14,7 +14,7 @@ from .measures import windows
 from .spectral_rules import NEAR
 
 CLOSE = 0.5  # "closely linked": a rank correlation that may be this large
-RESAMPLES, SEED = 2000, 0
+RESAMPLES, SEED = 2000, 0  # of the bootstrap
 FEWEST = 10  # windows; our choice
 
 

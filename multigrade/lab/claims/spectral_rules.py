@@ -26,7 +26,7 @@ from .measures import (
 NEAR = -0.9  # "near -1" and "approaches -1"
 FAR_BELOW = -1.1  # "significantly below -1"
 REMAINS = 0.8  # "remains below", "stay below": in this share of the looks at least
-NEARLY_ALL = 0.95
+NEARLY_ALL = 0.95  # "all", where rounding or one odd look must not decide
 ABOVE_ONE = 0.1  # "slightly above 1": by at most this
 # Neurons that sleep, and directions that rescale a ReLU network, give 1 exactly. Eigenvalues are found to 1e-5 of the
 # largest |1 - mu|, which is a few units at most.

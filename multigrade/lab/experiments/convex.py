@@ -15,7 +15,7 @@ from ..setup import Setup
 from .context import Context
 
 WIDTH_FACTOR = 2  # gradient descent gets this many times the neurons of the optimum
-RECORD_EVERY = 100
+RECORD_EVERY = 100  # steps of gradient descent
 
 
 @jax.tree_util.register_static

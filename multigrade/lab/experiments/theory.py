@@ -33,7 +33,7 @@ from ..job import Result
 from ..setup import Setup
 from .context import Context
 
-MAX_TRIES = 20
+MAX_TRIES = 20  # rates, each below the last; our choice
 OUTSIDE = 1.1  # of 2 / alpha: a rate at which the loss of the pushed network rises
 START = 0.2  # of 2 / alpha at the first weights: the rate at which a network is trained before it is pushed
 ROUNDING = 1e-13  # of the loss at the start

@@ -30,7 +30,7 @@ from .grades import Stopwatch, chosen, facts_of, minimiser_of, objective_of, pla
 GRADES, LAYERS, WIDTH, BATCH, RATE = 1, 2, 128, 2048, 0.01
 DEEP_LAYERS = 4  # of one deep network: as many as the best recipe has for denoising
 PIXELS_PER_STEP = 120  # of the copies; more steps learn them by heart
-FEWEST_STEPS, MOST_STEPS = 200, 1500
+FEWEST_STEPS, MOST_STEPS = 200, 1500  # whatever the number of pixels; our choice
 SHARE = 0.8  # of what the grades add to an image, which is not quite like its smaller copies
 LEAST_SIDE = 64  # pixels, for there to be smaller copies
 REHEARSAL, REHEARSED = 2.0, 0.2  # how much smaller the copy is; the share of the time that it takes

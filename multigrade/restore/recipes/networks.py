@@ -36,7 +36,8 @@ from .grades import (
 
 # Steps per grade for 512 x 512 pixels, more in proportion to the image's side. The finer what is left to learn, the
 # more noise the draws add to it: pixels per step grow with the grade, and the rate is lower; also where there are more
-# steps, as their square root, or weights wander off and a grade dies. One deep network gets the means. Our choice.
+# steps, as their square root, or weights wander off and a grade dies. One deep network has the means of
+# these numbers. Our choice.
 STEPS = {"regress": 1700, "restore": 3200}
 SIDE = 512
 LEAST_STEPS = 500
