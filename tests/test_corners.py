@@ -13,7 +13,7 @@ import pytest
 from multigrade import MultiGradeRegressor, NoImprovement, Observation, Outcome, Plan, load_estimator
 from multigrade.curvature.tracking import summarise_spectrum
 from multigrade.files import atomic_path, check_place, is_same_file, read_arrays, write_arrays
-from multigrade.lab.claims.ledger import _epochs, _paired
+from multigrade.lab.claims.ledger import _epochs, _of_shared_seeds, _paired
 from multigrade.lab.claims.measures import mean
 from multigrade.lab.job import Job, Result, Saved
 from multigrade.lab.store import Store
@@ -276,6 +276,17 @@ def test_runs_are_paired_by_length_and_draw_of_the_noise():
     pair = _paired({"one": one, "other": other})
     assert pair == {"one": [one[1]], "other": [other[0]]}
     assert _paired({"one": one[:1], "other": other[:1]}) == {"one": one[:1], "other": other[:1]}
+
+
+def seeded(seed, rate):
+    return Saved(Job("job", "descent", {"seed": seed, "learning_rate": rate}), Result({}, ()), {})
+
+
+def test_methods_and_rates_are_compared_on_the_seeds_that_all_have():
+    one, other = [seeded(0, 0.1), seeded(1, 0.1), seeded(2, 0.1)], [seeded(0, 0.2), seeded(1, 0.2), seeded(1, 0.3)]
+    assert _of_shared_seeds({"one": one}) == {"one": one}
+    assert _of_shared_seeds({"one": one, "other": other}) == {"one": [one[1]], "other": other[1:]}
+    assert _of_shared_seeds({"one": one[:1], "other": other[1:]}) == {"one": one[:1], "other": other[1:]}
 
 
 def test_a_run_that_diverged_has_no_psnr_whatever_was_stored():

@@ -127,7 +127,7 @@ def judge(claim: Claim, results: Sequence[Saved]) -> Verdict:
     most: dict[str, list[Saved]] = {}
     for recipe in RECIPES:
         matching = {need.role: [s for s in relevant if need.matches(s, recipe)] for need in claim.needs}
-        cells = {role: _most_faithful(found) for role, found in _paired(matching).items()}
+        cells = _of_shared_seeds({role: _most_faithful(found) for role, found in _paired(matching).items()})
         found = {role: cell for role, cell in cells.items() if cell}
         if len(found) == len(cells):
             return _decide(claim, cells, results)
@@ -169,6 +169,18 @@ def _most_faithful(matching: Sequence[Saved]) -> list[Saved]:
     best = min(_faithfulness(saved) for saved in matching)
     chosen = (saved for saved in matching if _faithfulness(saved) == best)
     return sorted(chosen, key=lambda saved: saved.job.setup.seed)
+
+
+def _of_shared_seeds(cells: Cells) -> Cells:
+    """The runs of those seeds that there are for every role and rate, if any: others would favour one side."""
+    seeds: dict[tuple, set[int]] = {}
+    for role, cell in cells.items():
+        for saved in cell:
+            seeds.setdefault((role, saved.job.setup.learning_rate), set()).add(saved.job.setup.seed)
+    shared = set.intersection(*seeds.values()) if seeds else set()
+    if not shared:
+        return cells
+    return {role: [saved for saved in cell if saved.job.setup.seed in shared] for role, cell in cells.items()}
 
 
 def _faithfulness(saved: Saved) -> tuple:
