@@ -1,9 +1,12 @@
 """Non-local estimates owe the closed form of their combinations, invariances, and less noise than there was."""
 
+import time
+
 import numpy as np
 import pytest
 
 from multigrade.restore import baselines
+from multigrade.restore import nonlocal_estimate as nonlocal_module
 from multigrade.restore.colour import OPPONENT, decorrelated, recorrelated
 from multigrade.restore.metrics import psnr
 from multigrade.restore.nonlocal_estimate import from_guide, from_noisy, nonlocal_estimate, nonlocal_passes
@@ -47,6 +50,25 @@ def test_estimate_scales_with_picture_and_noise():
     noisy = texture()[None] + np.float32(0.04) * RNG.standard_normal((1, 48, 40), np.float32)
     half = nonlocal_estimate(noisy / 2, 0.02)
     np.testing.assert_allclose(2 * half, nonlocal_estimate(noisy, 0.04), atol=1e-4)
+
+
+def test_programs_that_call_lapack_run_one_at_a_time(monkeypatch):
+    """On two cores two of them waited for each other for ever."""
+    whitened, running, most = nonlocal_module._whitened, [], []
+
+    def watched(*arrays):
+        running.append(1)
+        most.append(len(running))
+        time.sleep(0.005)
+        found = np.asarray(whitened(*arrays))
+        running.pop()
+        return found
+
+    monkeypatch.setattr(nonlocal_module, "_whitened", watched)
+    picture = texture(80, 80)[None]
+    nonlocal_module.one_pass(picture, picture, np.float32([0.1]), 7, 64, from_guide)
+    assert len(most) > 1
+    assert max(most) == 1
 
 
 def test_without_noise_nothing_changes():
