@@ -29,7 +29,7 @@ from .rows import merged, pad_rows, some_rows
 from .storage import ESTIMATORS, load_estimator, write_estimator
 from .structured import StructuredFit, progress_views
 
-PREDICTED_ROWS = 2**14  # at a time
+PREDICTED_ROWS = 2**10  # at a time: what they need stays in the cache
 
 
 class GradedEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, StructuredFit):
@@ -162,14 +162,16 @@ class GradedEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Structu
         check_is_fitted(self)
         X = self._validated(X, reset=False)
         blocks = []
-        for start in range(0, len(X), PREDICTED_ROWS):
-            rows = X[start : start + PREDICTED_ROWS]
-            with programs_on_disk():
-                parts = [np.asarray(part)[: len(rows)] for part in function(self._network_inputs(rows))]
-            if not all(np.isfinite(part).all() for part in parts):
-                raise ValueError("the prediction is not finite in float32; X is too far from the training rows")
-            blocks.append(parts)
-        return [np.concatenate(parts) for parts in zip(*blocks, strict=True)]
+        with programs_on_disk():
+            for start in range(0, len(X), PREDICTED_ROWS):
+                first = max(min(start, len(X) - PREDICTED_ROWS), 0)  # the last block reaches back: one shape for all
+                rows = X[first : first + PREDICTED_ROWS]
+                parts = function(self._network_inputs(rows))
+                blocks.append([np.asarray(part)[start - first : len(rows)] for part in parts])
+        parts = [np.concatenate(parts) for parts in zip(*blocks, strict=True)]
+        if not all(np.isfinite(part).all() for part in parts):
+            raise ValueError("the prediction is not finite in float32; X is too far from the training rows")
+        return parts
 
     def _network_inputs(self, X: np.ndarray):
         if hasattr(self, "encoding_"):

@@ -36,6 +36,7 @@ from .solved import Solved, solve_grade
 NUM_FOLDS = 8  # each row is left out by one member; our choice, by python -m benchmarks.tables
 PATIENCE = 0.3  # share of a grade's records without improvement after which it ends
 SHRINKAGES = (0.3, 0.5, 0.7, 0.85, 1.0, 1.15)  # of a grade, that the rows left out choose from; our choice
+WATCHED_ROWS = 4096  # of a fold, at most about so many are looked at while a network trains
 APPLIED_ROWS = 1024  # at a time: one program for tables of all lengths
 
 
@@ -85,7 +86,8 @@ class Table(NamedTuple):
         away = self.weights[:, None] * (self.folds[:, None] != np.arange(self.scores.shape[1]))
         train = (self.inputs, self.targets[:, None], away, self.scores)
         held = (self.held(self.inputs), self.held(self.targets), self.held_weights, self.held(self.scores))
-        return MemberRows(*map(padded, train)), MemberRows(*map(padded, held))
+        stride = -(-len(held[0]) // WATCHED_ROWS)
+        return MemberRows(*map(padded, train)), MemberRows(*(padded(part[::stride]) for part in held))
 
 
 class MemberFit(NamedTuple):
