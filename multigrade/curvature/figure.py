@@ -37,7 +37,7 @@ def spectrum_figure(runs: Mapping[str, Sequence[RunRecord]], *, name: str = "spe
         above.set_title(title)
         _draw_eigenvalues(above, records, name)
         _draw_loss(beneath, records)
-        beneath.set_xlabel("epochs")
+        beneath.set_xlabel("steps")
     is_plain = all("smallest" in spectrum_of(record, name) for records in runs.values() for record in records)
     axes[0, 0].set_ylabel(r"eigenvalues of $I - \eta H$" if is_plain else "eigenvalues of the step")
     axes[1, 0].set_ylabel("training loss")
