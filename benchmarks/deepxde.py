@@ -123,7 +123,7 @@ def _train(model, steps: int | None, seconds: float) -> None:
 CASES = {
     "helmholtz example": (example_problem(), helmholtz_example, {}),
     "helmholtz 50": (READY["helmholtz"](wavenumber=50.0), helmholtz(50.0), {}),
-    "burgers": (READY["burgers"](viscosity=BURGERS_VISCOSITY), burgers, {"max_features": 1500}),
+    "burgers": (READY["burgers"](viscosity=BURGERS_VISCOSITY), burgers, {"max_features": 750}),
 }
 
 

@@ -32,7 +32,7 @@ from scipy.spatial.distance import cdist
 from multigrade import MultiGradeRegressor, SingleGradeRegressor, solve_least_squares, synthetic
 
 FREQUENCIES = np.arange(10, 201, 10)
-MAX_SECONDS = 15.0  # of a core, for mlp and siren
+MAX_SECONDS = 10.0  # of a core, for mlp and siren
 
 
 class Case(NamedTuple):

@@ -1,6 +1,7 @@
 """When it pays to solve output layers, and to free last layers once all grades are there.
 
     python -m benchmarks.output_layers
+    python -m benchmarks.output_layers --settings 1 --seeds 1
 
 Two functions with frequencies of the paper's settings, 512 points, three grades of two layers of 64 ReLU neurons, Adam
 at 3e-3, 1,500 steps a grade, three seeds. ``plain`` is grade by grade as in the paper; ``solved`` ends every grade with
@@ -9,6 +10,7 @@ together after ``plain``; ``unfrozen`` trains the last two layers of all grades 
 ``plain``. Entries are relative root mean square errors at fresh points, and seconds of a core.
 """
 
+import argparse
 import time
 
 import numpy as np
@@ -48,12 +50,16 @@ def fits(x, y, seed: int):
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--settings", default="1,2")
+    parser.add_argument("--seeds", type=int, default=3)
+    options = parser.parse_args()
     print("| setting | noise | way | error | seconds |\n|---|---|---|---|---|")
-    for setting in (1, 2):
+    for setting in map(int, options.settings.split(",")):
         for noise in (0.0, 0.1):
             x, y, fresh, truth = data(setting, noise)
             table: dict[str, list] = {}
-            for seed in range(3):
+            for seed in range(options.seeds):
                 for name, model, seconds in fits(x, y, seed):
                     error = np.linalg.norm(np.asarray(model(fresh)) - truth) / np.linalg.norm(truth - truth.mean())
                     table.setdefault(name, []).append((error, seconds))

@@ -133,15 +133,21 @@ def draw(solution: Solution, path: str | os.PathLike, title: str = "") -> None:
     axes = figure.add_subplot()
     if len(low) == 1:
         x = np.linspace(low[0], high[0], 2000)
-        axes.plot(x, solution(x[:, None]), linewidth=1)
+        values = solution(x[:, None])
+        axes.plot(x, values, linewidth=1, label=[f"$u_{number}$" for number in range(1, values.shape[1] + 1)])
+        axes.set(xlabel="$x$", ylabel="$u$" if values.shape[1] == 1 else None)
+        if values.shape[1] > 1:
+            axes.legend()
     else:
         x, y = (np.linspace(low[j], high[j], 300) for j in (0, 1))
         grid = np.stack(np.meshgrid(x, y, indexing="ij"), axis=-1).reshape(-1, 2)
         middle = np.tile((low[2:] + high[2:]) / 2, (len(grid), 1))
         points = np.hstack([grid, middle])
-        values = np.where(solution.domain.contains(points), solution(points)[:, 0], np.nan).reshape(300, 300)
+        found = solution(points)
+        values = np.where(solution.domain.contains(points), found[:, 0], np.nan).reshape(300, 300)
         image = axes.imshow(values.T, origin="lower", extent=(x[0], x[-1], y[0], y[-1]), aspect="auto", cmap="RdBu_r")
-        figure.colorbar(image)
+        figure.colorbar(image, label="$u$" if found.shape[1] == 1 else "$u_1$")
+        axes.set(xlabel="$x_1$", ylabel="$x_2$")
     axes.set_title(title or solution.name)
     with atomic_path(path) as temporary:
         figure.savefig(temporary, dpi=150)
