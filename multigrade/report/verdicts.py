@@ -61,6 +61,7 @@ def _head(found: Sequence[Verdict]) -> str:
 Of **{len(found)} claims of the paper {len(decided)} are decided: {reached} hold, {len(decided) - reached} do not**.
 All runs have the paper's networks, data, rates and epochs. Where the paper does not record its rate or strengths, a run
 with ours can confirm a claim; it can't refute it: the verdict is then "not reached with our settings".
+What was tried concerns the first seed, unless it says otherwise.
 
 This page is made by `multigrade evidence RUNS -o evidence --page docs/verdicts.md` from results, which lie in
 `evidence/`; `make evidence-check` tells whether it is current. `multigrade claims evidence` prints the same, and
