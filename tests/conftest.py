@@ -1,9 +1,9 @@
-"""Compiled programs: kept on disk for the whole session, for most of the tests' time would go into compiling them; and
-forgotten by a process that has too many of them. And how many cases of a law are tried."""
+"""Compiled programs are kept on disk between runs, for most of the tests' time goes into compiling them. A process that
+has too many of them forgets them. And how many cases of a law are tried."""
 
 import os
+import shutil
 import sys
-import tempfile
 from pathlib import Path
 
 import pytest
@@ -15,6 +15,7 @@ COMMON = {"deadline": None, "database": None, "suppress_health_check": list(Heal
 settings.register_profile("short", max_examples=15, derandomize=True, **COMMON)
 settings.register_profile("long", max_examples=10_000, print_blob=True, **COMMON)
 settings.load_profile("short")
+MAX_BYTES = 2**30  # of compiled programs, our choice
 
 
 def pytest_configure(config):
@@ -23,16 +24,19 @@ def pytest_configure(config):
     # as long with two of them as with one.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
-        config.compilation_cache = tempfile.TemporaryDirectory(prefix="multigrade-tests-")
-        os.environ["JAX_COMPILATION_CACHE_DIR"] = config.compilation_cache.name
+        os.environ["JAX_COMPILATION_CACHE_DIR"] = str(_compiled_programs(config.cache))
         # Small programs, too: hundreds of them draw the initial weights of one shape or other, in every process.
         os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
         os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
 
 
-def pytest_unconfigure(config):
-    if hasattr(config, "compilation_cache"):
-        config.compilation_cache.cleanup()
+def _compiled_programs(cache) -> Path:
+    """The folder of programs that earlier runs have compiled, in .pytest_cache; emptied when it has grown too large."""
+    folder = cache.mkdir("compiled")
+    if sum(file.stat().st_size for file in folder.iterdir()) > MAX_BYTES:
+        shutil.rmtree(folder)
+        folder.mkdir()
+    return folder
 
 
 @pytest.fixture(autouse=True, scope="module")
