@@ -52,6 +52,14 @@ def test_estimate_scales_with_picture_and_noise():
     np.testing.assert_allclose(2 * half, nonlocal_estimate(noisy, 0.04), atol=1e-4)
 
 
+def test_a_constant_colour_is_kept_whatever_the_noise():
+    """Adding a constant to a difference of colours adds it to the estimate: nothing is shrunk towards grey."""
+    noisy = texture() * np.float32([1, 0.1, 0])[:, None, None]
+    noisy = noisy + np.float32(0.2) * RNG.standard_normal(noisy.shape, np.float32)
+    shift = np.float32([0, 0.04, -0.03])[:, None, None]
+    np.testing.assert_allclose(nonlocal_estimate(noisy + shift, 0.2), nonlocal_estimate(noisy, 0.2) + shift, atol=2e-4)
+
+
 def test_programs_that_call_lapack_run_one_at_a_time(monkeypatch):
     """On two cores two of them waited for each other for ever."""
     whitened, running, most = nonlocal_module._whitened, [], []
