@@ -8,7 +8,9 @@ clipped  all of these, noisy values rounded to 8 bit between black and white; ou
          methods are given what we found
 camera   pairs NAME_real.png and NAME_mean.png; kind and level of the noise are estimated
 
-PSNR of results clipped to black and white. "error of the estimate" is the quality that we print, less the true one.
+PSNR of results clipped to black and white. With --grades, "own grade" is the result of at most so many grades of the
+picture's own; one that is not surely better by Stein's estimate is not kept, and changes nothing. "error of the
+estimate" is the quality that we print, less the true one.
 Rows are appended to --results as they are found, and those that are there already are not measured again.
 """
 
@@ -107,7 +109,10 @@ def measured(noisy, clean, level, grades) -> Row:
     result = restore.denoise(noisy, noise_sigma=level, options=restore.Options(recipe="best", grades=grades))
     seconds = time.perf_counter() - started
     found: Row = {"noisy": quality(noisy)}
-    found |= {name: quality(image) for name, image in zip(result.metrics["stages"], result.stages, strict=True)}
+    stages = dict(zip(result.metrics["stages"], result.stages, strict=True))
+    found |= {name: quality(image) for name, image in stages.items()}
+    for name in (f"own grade {i}" for i in range(1, (grades or 0) + 1)):  # one that is not kept changes nothing
+        found[name] = quality(stages.get(name, result.image))
     found |= {"best": quality(result.image), "seconds": seconds}
     if (estimated := result.metrics["estimated_psnr"][-1]) is not None:
         found["error of the estimate"] = estimated - found["best"]

@@ -70,16 +70,6 @@ class Picture:
     def is_colour(self) -> bool:
         return self.pixels.ndim == 3
 
-    @property
-    def channels(self) -> np.ndarray:
-        """(channels, h, w), one channel or three: the layout of operators and objectives."""
-        return np.moveaxis(self.pixels, -1, 0) if self.is_colour else self.pixels[None]
-
-    def with_channels(self, channels: np.ndarray) -> "Picture":
-        """The same picture with other intensities, (channels, h, w)."""
-        pixels = np.moveaxis(np.asarray(channels, np.float64), 0, -1)
-        return dataclasses.replace(self, pixels=pixels if self.is_colour else pixels[..., 0])
-
 
 def load(source: str | os.PathLike) -> Picture:
     """The picture in a file, or the free picture ``:name`` (see ``pictures.LICENCES``).

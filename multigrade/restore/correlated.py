@@ -10,7 +10,7 @@ from scipy.ndimage import zoom
 
 from .clock import Told, nobody, part_of
 from .noise_model import NoiseModel, total
-from .nonlocal_estimate import COUNT, MIXED, SIDE, from_guide, one_pass
+from .nonlocal_estimate import SIDE, from_guide, three_passes
 
 SCALES = 2  # the picture, and one of half its size
 COARSE = 0.2  # of the time goes to the picture of half the size
@@ -31,11 +31,5 @@ def correlated_estimate(observed: np.ndarray, model: NoiseModel, told: Told = no
     else:
         variances = np.array([total(bands[scale:]) for bands in model.bands])
     noise = (CAUTION * 0.5**scale * np.sqrt(variances)).astype(np.float32)
-    return _three_passes(observed, noise, part_of(told, COARSE, 1) if scale + 1 < SCALES else told)
-
-
-def _three_passes(observed: np.ndarray, noise: np.ndarray, told: Told) -> np.ndarray:
-    parts = [part_of(told, i / 3, (i + 1) / 3) for i in range(3)]
-    first = one_pass(observed, observed, noise, SIDE, COUNT_FIRST, from_guide, told=parts[0])
-    second = one_pass(observed, first, noise, SIDE, COUNT, from_guide, told=parts[1])
-    return one_pass(observed, (1 - MIXED) * first + MIXED * second, noise, SIDE, COUNT, from_guide, told=parts[2])
+    told = part_of(told, COARSE, 1) if scale + 1 < SCALES else told
+    return three_passes(observed, noise, (SIDE, COUNT_FIRST, from_guide), told)[-1]

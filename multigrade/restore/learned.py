@@ -3,7 +3,7 @@
 Trained once, by ``python -m benchmarks.train_pictures``, on pictures that are free to use, at all noise levels; the
 weights come with the package. It sees what the three passes of ``nonlocal_estimate`` made of the noisy image, all
 divided by the noise. There are no biases and one input is constant, so that the correction scales with picture and
-noise together: one network serves all levels, grey and each decorrelated channel of a colour picture.
+noise together: one network serves all levels, for grey pictures and for the brightness of colour ones.
 
 Each grade is a stack of 3 x 3 convolutions with ReLU between them, on blocks of 2 x 2 pixels. A later grade reads the
 last hidden layer of the one before, which is frozen, and adds to its correction, as everywhere in this package.

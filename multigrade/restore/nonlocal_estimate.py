@@ -73,12 +73,20 @@ def nonlocal_passes(observed: np.ndarray, noise, told: Told = nobody) -> tuple[n
     wide = [(0, max(FIRST[-1][1] + 1 - size, 0)) for size in (height, width)]
     padded = np.pad(observed, ((0, 0), *wide), mode="symmetric")
     side = next(side for limit, side in FIRST if 255 * noise[0] <= limit)
+    first, second, third = three_passes(padded, noise, (side, FIRST_COUNT, from_noisy), told)
+    return first[:, :height, :width], second[:, :height, :width], third[:, :height, :width]
+
+
+def three_passes(
+    observed: np.ndarray, noise: np.ndarray, first_pass: tuple[int, int, Combine], told: Told = nobody
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The same of a picture no smaller than a patch; ``first_pass`` has side and number of patches, and what combines
+    them."""
     parts = [part_of(told, *ends) for ends in itertools.pairwise((0, CHEAPER, (1 + CHEAPER) / 2, 1))]
-    first = one_pass(padded, padded, noise, side, FIRST_COUNT, from_noisy, told=parts[0])
-    second = one_pass(padded, first, noise, SIDE, COUNT, from_guide, told=parts[1])
-    third = one_pass(padded, (1 - MIXED) * first + MIXED * second, noise, SIDE, COUNT, from_guide, told=parts[2])
-    first, second, third = (image[:, :height, :width] for image in (first, second, third))
-    return first, second, third
+    first = one_pass(observed, observed, noise, *first_pass, told=parts[0])
+    second = one_pass(observed, first, noise, SIDE, COUNT, from_guide, told=parts[1])
+    guide = (1 - MIXED) * first + MIXED * second
+    return first, second, one_pass(observed, guide, noise, SIDE, COUNT, from_guide, told=parts[2])
 
 
 def from_noisy(noisy: np.ndarray, _: np.ndarray, energy: float) -> np.ndarray:

@@ -119,8 +119,16 @@ class Identity(Operator):
         return np.ones(shape)
 
 
+class Blur(Operator):
+    """What makes of a picture a picture of the same size."""
+
+    def distance(self, image: Array, observed: Array) -> Array:
+        """Root mean square of x - f: as in the authors' runs, the image is not blurred first."""
+        return jnp.sqrt(jnp.mean((image - observed) ** 2))
+
+
 @hashable_record
-class GaussianBlur(Operator):
+class GaussianBlur(Blur):
     """Convolution with the normalised Gaussian of standard deviation ``sigma`` pixels, truncated at 3 sigma.
 
     The kernel has (6 sigma + 1)^2 points and the image is continued by symmetric padding (numpy's ``symmetric``,
@@ -164,10 +172,6 @@ class GaussianBlur(Operator):
     def eigenvalues(self, shape: tuple[int, int]) -> np.ndarray:
         """E (h, w) with A = C' diag(E) C, where C is the orthonormal two-dimensional DCT-II."""
         return np.outer(*(_filter_eigenvalues(self.weights, size) for size in shape))
-
-    def distance(self, image: Array, observed: Array) -> Array:
-        """Root mean square of x - f: as in the authors' runs, the image is not blurred first."""
-        return jnp.sqrt(jnp.mean((image - observed) ** 2))
 
     def _apply(self, image: Array) -> Array:
         return _filter_rows(_filter_columns(image, self.weights), self.weights)
@@ -221,7 +225,7 @@ def _filter_eigenvalues(weights: np.ndarray, size: int) -> np.ndarray:
 
 
 @record
-class KernelBlur(Operator):
+class KernelBlur(Blur):
     """Convolution with any ``kernel`` (odd, odd), symmetric padding; scipy.ndimage.convolve with mode ``reflect``.
 
     The kernel is used as given: not normalised, symmetric or not. Even sizes are refused, for they have no centre
@@ -261,10 +265,6 @@ class KernelBlur(Operator):
         kernel = jnp.asarray(self.kernel)
         is_uneven = [jnp.any(kernel != jnp.flip(kernel, axis)) for axis in (0, 1)]
         return jnp.abs(kernel).sum() * 2 ** ((is_uneven[0] + 0.0 + is_uneven[1]) / 2)
-
-    def distance(self, image: Array, observed: Array) -> Array:
-        """Root mean square of x - f: as in the authors' runs, the image is not blurred first."""
-        return jnp.sqrt(jnp.mean((image - observed) ** 2))
 
     @property
     def _radii(self) -> tuple[int, int]:

@@ -210,9 +210,12 @@ class Recipe:
 
 
 def restored(problem: Problem, fit: Fit, stages: Sequence[np.ndarray], facts: dict[str, Any]) -> Restored:
-    """The result of these grades and images (channels, h, w), with PSNR and SSIM if there is a reference."""
-    metrics = {**facts, "outcomes": [str(record.outcome) for record in fit.records]}
-    metrics["seconds"] = sum(record.seconds for record in fit.records)
+    """The result of these grades and images (channels, h, w), with PSNR and SSIM if there is a reference.
+
+    Its "seconds" are those of training, unless ``facts`` has those of the whole.
+    """
+    metrics = {"seconds": sum(record.seconds for record in fit.records), **facts}
+    metrics["outcomes"] = [str(record.outcome) for record in fit.records]
     if fit.is_cut_short:
         metrics["is_cut_short"] = True
     pictures = tuple(to_picture(np.asarray(stage, np.float64), is_grey=problem.is_grey) for stage in stages)

@@ -24,7 +24,7 @@ EDGE = 0.012  # lambda / beta in denoising: the recorded winner's 0.01, and best
 CANDIDATES = (0.3, 0.4, 0.55, 0.75, 1.0, 1.4)  # of lambda, in units of the noise
 LEAST_NOISE = 0.5 / 255  # what rounding to eight bits leaves is more than nothing
 BLUR_EDGE, BLUR_FACTOR = 0.04, 2.0  # best on our free pictures (camera, coffee, chelsea, astronaut; blur 3 and 5)
-OTHER_RULE, OTHER_LEAST = 0.04, 1e-4  # of lambda where pixels are missing, per unit of noise; our choice
+OTHER_RULE, OTHER_LEAST = 0.04, 1e-4  # of lambda without a better rule, per unit of noise; our choice
 LARGEST_JUDGED = 1024  # pixels on a side
 PROBE = 0.1  # size of the probe, in units of the noise
 

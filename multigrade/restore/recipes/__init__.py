@@ -24,24 +24,16 @@ from . import (
 
 RECIPES: dict[tuple[str, str], Recipe] = {
     ("regress", "best"): best_regress.RECIPE,
+    ("denoise", "best"): best_denoise.RECIPE,
+    ("deblur", "best"): best_deblur.RECIPE,
+    ("inpaint", "best"): best_inpaint.RECIPE,
+    ("upsample", "best"): best_upsample.RECIPE,
+    ("invert", "best"): best_invert.RECIPE,
     ("regress", "networks"): networks_regress.RECIPE,
     ("regress", "paper"): paper_regress.RECIPE,
-    ("denoise", "best"): best_denoise.RECIPE,
-    ("denoise", "networks"): networks.RECIPE,
-    ("denoise", "paper"): paper.RECIPE,
-    ("deblur", "best"): best_deblur.RECIPE,
-    ("deblur", "networks"): networks.RECIPE,
-    ("deblur", "paper"): paper.RECIPE,
-    ("inpaint", "best"): best_inpaint.RECIPE,
-    ("inpaint", "networks"): networks.RECIPE,
-    ("inpaint", "paper"): paper.RECIPE,
-    ("upsample", "best"): best_upsample.RECIPE,
-    ("upsample", "networks"): networks.RECIPE,
-    ("upsample", "paper"): paper.RECIPE,
-    ("invert", "best"): best_invert.RECIPE,
-    ("invert", "networks"): networks.RECIPE,
-    ("invert", "paper"): paper.RECIPE,
 }
+for _task in ("denoise", "deblur", "inpaint", "upsample", "invert"):
+    RECIPES |= {(_task, "networks"): networks.RECIPE, (_task, "paper"): paper.RECIPE}
 
 
 def recipe_for(task: str, size: tuple[int, int], options: Options) -> tuple[str, Recipe]:

@@ -54,8 +54,7 @@ def solve(problem: Problem, options: Options) -> Restored:
         facts["is_minimiser"] = True
     elif watch.is_over:
         facts["is_cut_short"] = True
-    result = restored(problem, fit, list(images.values()), facts)
-    return dataclasses.replace(result, metrics={**result.metrics, "seconds": watch.seconds})
+    return restored(problem, fit, list(images.values()), {**facts, "seconds": watch.seconds})
 
 
 def _is_rehearsed(problem: Problem, minimiser: np.ndarray, strengths: Strengths, watch: Stopwatch) -> bool:

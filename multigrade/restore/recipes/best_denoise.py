@@ -46,8 +46,7 @@ def solve(problem: Problem, options: Options) -> Restored:
         names += [f"own grade {i}" for i in range(1, len(own) + 1)]
         stages += own
         facts["estimated_psnr"] += [None] * len(own)
-    result = restored(problem, fit, stages, {**facts, "stages": names})
-    return dataclasses.replace(result, metrics={**result.metrics, "seconds": watch.seconds})
+    return restored(problem, fit, stages, {**facts, "stages": names, "seconds": watch.seconds})
 
 
 def _corrected(problem: Problem, noise: float, found: Denoised, options: Options) -> tuple[Fit, list[np.ndarray]]:

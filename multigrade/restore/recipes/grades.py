@@ -9,7 +9,7 @@ import numpy as np
 from ... import structures
 from ...model import MultiGrade
 from ...networks import Network
-from ...training import Checkpointing, Fit, Plan, train_grades
+from ...training import Checkpointing, Fit, Outcome, Plan, train_grades
 from ..clock import OutOfTime
 from ..problem import Options, Problem, Restored, restored
 from ..strengths import Strengths
@@ -119,8 +119,7 @@ def untrained(problem: Problem, images: dict[str, np.ndarray], watch: Stopwatch)
         facts |= {"noise_was_estimated": False, "noise_is_assumed": True}
     if watch.is_over:
         facts["is_cut_short"] = True
-    result = restored(problem, Fit(), list(images.values()), facts)
-    return dataclasses.replace(result, metrics={**result.metrics, "seconds": watch.seconds})
+    return restored(problem, Fit(), list(images.values()), {**facts, "seconds": watch.seconds})
 
 
 def chosen(options: Options, strengths: Strengths) -> Strengths:
@@ -140,8 +139,10 @@ def minimiser_of(problem: Problem, strengths: Strengths) -> np.ndarray:
 
 def or_minimiser(problem: Problem, fit: Fit, stages, strengths: Strengths) -> tuple[Fit, list, dict[str, Any]]:
     """The grades, or the minimiser over all images where they were cut off or lost too early: where, by the objective,
-    they have not come half way to it from the observation."""
+    they have not come half way to it from the observation. And the objective of the result."""
     reached = objective_of(problem, stages[-1], strengths)
+    if fit.outcome not in (Outcome.TIME_LIMIT, Outcome.DIVERGED):
+        return fit, list(stages), {"objective": reached}
     minimiser, plain = minimiser_of(problem, strengths), problem.operator.plain(problem.observed, problem.shape)
     least, most = (objective_of(problem, image, strengths) for image in (minimiser, plain))
     if reached <= (least + most) / 2:

@@ -8,14 +8,13 @@ enough (``judges``).
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 
 from ...model import MultiGrade
 from ...networks import Layer
-from ...training import Fit, Outcome, fingerprint, warmup_cosine
+from ...training import Fit, fingerprint, warmup_cosine
 from ..judges import EXTRA_NOISE, Judge, SecondLook, Unexplained, estimated_psnr, least, mixed
 from ..problem import Options, Problem, Recipe, Restored, restored
 from ..restoration import pixel_coordinates
@@ -82,9 +81,7 @@ def _denoise(problem: Problem, options: Options) -> Restored:
 def _finished(problem, fit: Fit, stages, strengths: Strengths, facts: dict, judged: dict | None = None) -> Restored:
     """``judged`` is what the judge says of the grades, and not of the minimiser where that takes their place."""
     facts |= {**facts_of(problem, "networks"), "lambda": strengths.weight, "beta": strengths.beta}
-    found: dict[str, Any] = {"objective": objective_of(problem, stages[-1], strengths)}
-    if fit.outcome in (Outcome.TIME_LIMIT, Outcome.DIVERGED):
-        fit, stages, found = or_minimiser(problem, fit, stages, strengths)
+    fit, stages, found = or_minimiser(problem, fit, stages, strengths)
     if not found.get("is_minimiser"):
         facts |= judged or {}
     fit = dataclasses.replace(fit, model=at_unit_coordinates(fit.model))

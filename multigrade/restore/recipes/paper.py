@@ -9,24 +9,21 @@ Butterfly.
 import jax.numpy as jnp
 
 from ... import paper
-from ...training import Outcome, fingerprint
+from ...training import fingerprint
 from ...training.checkpoint import describe
 from ..problem import Options, Problem, Recipe, Restored, restored
 from ..restoration import RestorationTask, pixel_coordinates
-from ..strengths import Strengths
+from ..strengths import OTHER_LEAST, OTHER_RULE, Strengths
 from .grades import (
     chosen,
     facts_of,
     images,
     most_paper_grades,
-    objective_of,
     or_minimiser,
     paper_structure,
     plan_of,
     train,
 )
-
-OTHER_RULE, OTHER_LEAST = 0.04, 1e-4  # of lambda in tasks that the paper does not have, per unit of noise; our choice
 
 
 def solve(problem: Problem, options: Options) -> Restored:
@@ -53,10 +50,8 @@ def solve(problem: Problem, options: Options) -> Restored:
     facts = {**facts_of(problem, "paper"), "lambda": strengths.weight, "beta": strengths.beta}
     if not options.has_strengths:
         facts["strengths_from"] = _source(problem)
-    if fit.outcome in (Outcome.TIME_LIMIT, Outcome.DIVERGED):
-        fit, stages, found = or_minimiser(problem, fit, stages, strengths)
-        return restored(problem, fit, stages, {**facts, **found})
-    return restored(problem, fit, stages, {**facts, "objective": objective_of(problem, stages[-1], strengths)})
+    fit, stages, found = or_minimiser(problem, fit, stages, strengths)
+    return restored(problem, fit, stages, {**facts, **found})
 
 
 def recorded_strengths(problem: Problem, method: str) -> Strengths:
