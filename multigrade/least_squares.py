@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 import scipy.linalg
+from scipy.linalg.lapack import dtpqrt  # pyright: ignore[reportAttributeAccessIssue]
 
 Rows = np.ndarray | Callable[[int, int], np.ndarray]  # all rows, or a function that gives rows start to stop
 ROWS_PER_BLOCK = 4096  # in memory at a time
@@ -24,6 +25,8 @@ ROWS_PER_BLOCK = 4096  # in memory at a time
 RELATIVE_RIDGES = tuple(10.0 ** (-0.5 * k) for k in range(60, -1, -1))
 # "auto" takes the largest ridge whose error is within this part of the smallest error: its coefficients are smaller.
 TOLERANCE = 0.001
+# Ridges of ``solve_blocks``, as squares of singular values relative to the largest: rounding, and a larger one.
+ROUNDING_RIDGES = (1e-28, 1e-18)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -162,20 +165,6 @@ class Triangle:
     def intercept(self, coefficients: np.ndarray) -> np.ndarray:
         return self.target_means - self.feature_means @ coefficients
 
-    def solve(self, ridge: float) -> np.ndarray:
-        """C for a positive ridge, without singular values: a QR factorisation of [R; sqrt(ridge) 1] and a substitution.
-
-        A sixth of the time of a singular value decomposition, for thousands of features.
-        """
-        num_features, num_outputs = self.factor.shape[1], self.rotated.shape[1]
-        stacked = np.zeros((len(self.factor) + num_features, num_features + num_outputs))
-        stacked[: len(self.factor)] = np.hstack([self.factor, self.rotated])
-        stacked[len(self.factor) :, :num_features] = math.sqrt(ridge) * np.eye(num_features)
-        reduced = triangle_of(stacked)
-        return scipy.linalg.solve_triangular(
-            reduced[:num_features, :num_features], reduced[:num_features, num_features:]
-        )
-
 
 def triangle_of(matrix: np.ndarray) -> np.ndarray:
     """R of matrix = Q R, with as many rows as there are columns at most."""
@@ -185,11 +174,53 @@ def triangle_of(matrix: np.ndarray) -> np.ndarray:
 def reduce_blocks(blocks: Iterable[np.ndarray]) -> np.ndarray:
     """R of all blocks of rows on top of each other, with no more of them in memory than a few times R."""
     waiting: list[np.ndarray] = []
+    is_reduced = False
     for block in blocks:
         waiting.append(block)
-        if sum(map(len, waiting)) >= 4 * block.shape[1]:
+        is_reduced = sum(map(len, waiting)) >= 4 * block.shape[1]
+        if is_reduced:
             waiting = [triangle_of(np.concatenate(waiting))]
-    return triangle_of(np.concatenate(waiting)) if len(waiting) > 1 else waiting[0]
+    return waiting[0] if is_reduced else triangle_of(np.concatenate(waiting))
+
+
+def solve_ridge(reduced: np.ndarray, num_outputs: int, ridge: float) -> np.ndarray:
+    """C that minimises ||Phi C - Y||^2 + ridge ||C||^2 for a positive ridge, where ``reduced`` is R of [Phi, Y].
+
+    The rows sqrt(ridge) 1 are rotated into R by a routine that knows both to be triangular: a small part of the time of
+    a singular value decomposition, for thousands of features.
+    """
+    size, num_features = reduced.shape[1], reduced.shape[1] - num_outputs
+    upper = np.zeros((size, size), order="F")
+    upper[: len(reduced)] = reduced
+    damping = np.diag(np.r_[np.full(num_features, math.sqrt(ridge)), np.zeros(num_outputs)])
+    upper, *_ = dtpqrt(size, min(64, size), upper, np.asfortranarray(damping), True, True)
+    return scipy.linalg.solve_triangular(upper[:num_features, :num_features], upper[:num_features, num_features:])
+
+
+def solve_blocks(
+    blocks: Iterable[np.ndarray], is_usable: Callable[[np.ndarray], bool], ridges: Sequence[float] = ROUNDING_RIDGES
+) -> tuple[np.ndarray, float]:
+    """c that minimises ||Phi c - y||^2 + ridge ||c||^2, for blocks of rows [Phi, y]; and ||Phi c - y||.
+
+    The ridge is the first of ``ridges``, which are relative to the square of the largest singular value, with usable
+    coefficients (large ones would cancel each other, and digits be lost); or the last.
+    """
+    reduced = reduce_blocks(blocks)
+    factor, right = reduced[:, :-1], reduced[:, -1]
+    largest = _largest_singular_value(factor) ** 2
+    coefficients = np.zeros(len(right))
+    for ridge in ridges:
+        coefficients = solve_ridge(reduced, 1, ridge * largest)[:, 0]
+        if is_usable(coefficients):
+            break
+    return coefficients, float(np.linalg.norm(factor @ coefficients - right))
+
+
+def _largest_singular_value(matrix: np.ndarray) -> float:
+    vector = np.ones(matrix.shape[1])
+    for _ in range(8):
+        vector = matrix.T @ (matrix @ (vector / np.linalg.norm(vector)))
+    return float(np.sqrt(np.linalg.norm(vector)))
 
 
 def reduce_rows(
@@ -202,20 +233,17 @@ def reduce_rows(
 ) -> Triangle:
     """The triangle of all rows, block by block. ``rows(start, stop)`` are features, ``targets`` is (N, s)."""
     num_rows, num_outputs = targets.shape
-    total, start, step = None, 0, rows_per_block
-    while start < num_rows:
-        stop = min(start + step, num_rows)
-        phi = rows(start, stop)
-        step = max(rows_per_block, 4 * phi.shape[1])
-        block = np.empty((stop - start, intercept + phi.shape[1] + num_outputs))
-        block[:, :intercept] = 1
-        block[:, intercept : intercept + phi.shape[1]] = phi
-        block[:, intercept + phi.shape[1] :] = targets[start:stop]
-        if weights is not None:
-            block *= np.sqrt(weights[start:stop, None])
-        total = triangle_of(block if total is None else np.vstack([total, block]))
-        start = stop
-    assert total is not None
+
+    def blocks():
+        start, step = 0, rows_per_block
+        while start < num_rows:
+            part = slice(start, min(start + step, num_rows))
+            phi = rows(part.start, part.stop)
+            block = np.hstack([np.ones((len(phi), int(intercept))), phi, targets[part]])
+            start, step = part.stop, max(rows_per_block, 4 * block.shape[1])
+            yield block if weights is None else block * np.sqrt(weights[part, None])
+
+    total = reduce_blocks(blocks())
     means = total[0, 1:] / total[0, 0] if intercept else np.zeros(total.shape[1])
     centred = total[intercept:, intercept:]
     num_features = centred.shape[1] - num_outputs

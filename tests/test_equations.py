@@ -195,6 +195,12 @@ def test_a_disc_given_as_a_cloud_of_points():
         ),
         (lambda: solve(line(lambda u, x: laplacian(u, x) - np.sin(x[0])), quiet=True), "use jax.numpy for numpy"),
         (lambda: solve(line(lambda u, x: laplacian(u, x)[0]), quiet=True), "num_unknowns is 1"),
+        (lambda: solve(line(lambda u, x: laplacian(u, x) - x[1]), quiet=True), "index 1 is out of bounds"),
+        (
+            lambda: solve(line(lambda u, x: laplacian(lambda z: z[2] * u(z), x)), quiet=True),
+            "a part of x or of u\\(x\\) that is not there",
+        ),
+        (lambda: solve(line(lambda u, x: u(x)[2], num_unknowns=2), quiet=True), "num_unknowns is 2"),
         (lambda: solve(line(lambda u, x: derivative(u, x, 1)), quiet=True), "axis must be from 0 to 0"),
         (
             lambda: solve(line(laplacian, [Condition(lambda u, x: u(x), where=lambda p: p[0] > 5)]), quiet=True),
@@ -247,6 +253,23 @@ def test_data_against_a_condition_are_told(capsys):
     solution = solve(line(laplacian, data=[Data(np.array([[0.0]]), np.array([5.0]))]), max_features=60)
     assert "not solved" in solution.sentence
     assert solution.sentence in capsys.readouterr().out
+
+
+def test_data_against_the_equation_are_told_though_few_rows_are_large():
+    solution = solve(line(laplacian, data=[Data(np.array([[1.0]]), np.array([1.0]))]), quiet=True, max_features=150)
+    assert "not solved" in solution.sentence
+    assert "the equation inside is left at" in solution.sentence
+
+
+def test_resonance_is_told_after_the_first_grade(tmp_path):
+    """3 s t has the eigenvalue 1, of s; a source is allowed if its integral against s vanishes."""
+    kernel = lambda s, t: 3 * s * t  # noqa: E731
+    solution = solve_integral(kernel, np.ones_like, (0.0, 1.0), quiet=True)
+    assert "resonance" in solution.sentence
+    assert len(solution.records) == 1
+    solution.save(tmp_path / "u.safetensors")
+    assert load_solution(tmp_path / "u.safetensors").sentence == solution.sentence
+    assert "resonance" not in solve_integral(kernel, lambda s: s - 2 / 3, (0.0, 1.0), quiet=True).sentence
 
 
 def test_command_line_solves_draws_and_saves(tmp_path):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.linalg
 
-from multigrade.least_squares import reduce_rows, solve_least_squares
+from multigrade.least_squares import reduce_blocks, solve_least_squares, solve_ridge
 
 RANDOM = np.random.default_rng(0)
 PHI, Y = RANDOM.normal(size=(60, 7)) + 3.0, RANDOM.normal(size=(60, 2))
@@ -49,9 +49,15 @@ def test_given_ridge_equals_normal_equations(ridge, weights):
     coefficients, intercept = ridge_reference(PHI, Y, ridge, weights)
     np.testing.assert_allclose(fit.coefficients, coefficients, rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(fit.intercept, intercept, rtol=1e-9, atol=1e-12)
-    w = weights if weights is not None else np.ones(60)
-    triangle = reduce_rows(lambda a, b: PHI[a:b], Y, w)
-    np.testing.assert_allclose(triangle.solve(ridge), coefficients, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("num_rows", [3, 20, 60])
+def test_a_ridge_rotated_into_the_triangle_equals_rows_below_the_others(num_rows):
+    blocks = [np.hstack([PHI, Y])[start : start + 7] for start in range(0, num_rows, 7)]
+    rows = np.concatenate(blocks)
+    below = np.hstack([np.sqrt(0.3) * np.eye(7), np.zeros((7, 2))])
+    expected, *_ = scipy.linalg.lstsq(*np.split(np.concatenate([rows, below]), [7], axis=1))
+    np.testing.assert_allclose(solve_ridge(reduce_blocks(blocks), 2, 0.3), expected, rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("weights", [None, WEIGHTS])

@@ -8,7 +8,7 @@ import numpy as np
 from ..sines import lattice
 from .domains import PointCloud
 from .problem import Problem
-from .rows import Basis, Group, first_rows, is_where, jacobian, residual_of
+from .rows import Basis, Group, first_rows, index_error, is_where, jacobian, residual_of
 
 MIN_POINTS = 40  # of a cloud, for each unknown
 
@@ -27,16 +27,22 @@ def check_finite(problem: Problem, basis: Basis, groups: list[Group]) -> None:
                 f"the {group.name} must be a JAX function of u and x: use jax.numpy for numpy, jnp.where for if"
             ) from error
         except IndexError as error:
-            raise ValueError(
-                f"the {group.name} asks for a part of u(x) that is not there (num_unknowns is {problem.num_unknowns}): "
-                f"{error}"
-            ) from error
+            raise ValueError(_not_there(problem, group, str(error))) from error
+        if message := index_error(basis, group):
+            raise ValueError(_not_there(problem, group, message))
         bad = ~np.isfinite(values).all(axis=1)
         if bad.any():
             where = np.array2string(group.points[np.argmax(bad)], precision=4)
             raise ValueError(
                 f"the {group.name} must be finite; at x = {where} it is {values[np.argmax(bad)]} for u = 0"
             )
+
+
+def _not_there(problem: Problem, group: Group, message: str) -> str:
+    return (
+        f"the {group.name} asks for a part of x or of u(x) that is not there (points have "
+        f"{len(problem.domain.bounds[0])} numbers, num_unknowns is {problem.num_unknowns}): {message}"
+    )
 
 
 def most_features(problem: Problem) -> int:

@@ -2,15 +2,14 @@
 
 import numpy as np
 
-from ..least_squares import Triangle, reduce_blocks
+from ..least_squares import solve_blocks
 from .checks import check_linear
 from .problem import Problem
 from .rows import Basis, Group, draw_groups, jacobian, norm, usual_scales
 
-RIDGE = 1e-28  # relative to the square of the largest singular value: rounding
-LARGE_RIDGE = 1e-18  # for a grade whose coefficients would cancel each other
-LARGEST = 1e5  # coefficients relative to u
+LARGEST = 1e5  # coefficients relative to u: larger ones would cancel each other
 MAX_STEPS = 20  # of Gauss-Newton in a grade
+WORTHWHILE = 0.9  # a further step must be likely to lower the norm at least to this part of it
 
 
 def with_waves(
@@ -30,12 +29,12 @@ def corrected(problem: Problem, basis: Basis, groups: list[Group]) -> tuple[Basi
     scales = usual_scales(basis, groups, basis.num_waves)
     norms = [norm(basis, groups, scales)]
     for _ in range(1 if problem.is_linear else MAX_STEPS):
-        step = _least_squares_step(basis, groups, scales)
+        step, foreseen = _least_squares_step(basis, groups, scales)
         if problem.is_linear:
             check_linear(basis, step, groups)
         basis, now = _line_search(basis, step, groups, scales, norms[-1])
         norms.append(now)
-        if now > 0.9 * norms[-2]:
+        if now > WORTHWHILE * norms[-2] or foreseen > WORTHWHILE * now:
             break
     return basis, (norms[0], min(norms))
 
@@ -50,7 +49,9 @@ def _line_search(basis: Basis, step: np.ndarray, groups, scales, before: float) 
     return basis, before
 
 
-def _least_squares_step(basis: Basis, groups: list[Group], scales) -> np.ndarray:
+def _least_squares_step(basis: Basis, groups: list[Group], scales) -> tuple[np.ndarray, float]:
+    """The step that minimises the linearised rows, and the norm that they would have after it."""
+
     def blocks():
         for group, scale in zip(groups, scales, strict=True):
             for rows, residual in jacobian(basis, group):
@@ -58,19 +59,10 @@ def _least_squares_step(basis: Basis, groups: list[Group], scales) -> np.ndarray
                     raise ValueError(f"the {group.name} must be finite; at some points it is not")
                 yield scale * np.column_stack([rows, -residual])
 
-    reduced = reduce_blocks(blocks())
-    num_columns = reduced.shape[1] - 1
-    triangle = Triangle(reduced[:, :-1], reduced[:, -1:], np.zeros(num_columns), np.zeros(1), False, 0.0)
-    largest = _largest_singular_value(triangle.factor) ** 2
-    step = triangle.solve(RIDGE * largest).reshape(basis.coefficients.shape)
-    size = np.sqrt(np.mean(basis.moved(step).values(groups[0].points[:200]) ** 2))
-    if np.abs(basis.coefficients + step).max() > LARGEST * size:
-        step = triangle.solve(LARGE_RIDGE * largest).reshape(basis.coefficients.shape)
-    return step
+    def is_usable(step):
+        moved = basis.moved(step.reshape(basis.coefficients.shape))
+        size = np.sqrt(np.mean(moved.values(groups[0].points[:200]) ** 2))
+        return bool(np.abs(moved.coefficients).max() <= LARGEST * size)
 
-
-def _largest_singular_value(matrix: np.ndarray) -> float:
-    vector = np.ones(matrix.shape[1])
-    for _ in range(8):
-        vector = matrix.T @ (matrix @ (vector / np.linalg.norm(vector)))
-    return float(np.sqrt(np.linalg.norm(vector)))
+    step, foreseen = solve_blocks(blocks(), is_usable)
+    return step.reshape(basis.coefficients.shape), foreseen

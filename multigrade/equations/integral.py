@@ -6,24 +6,24 @@ quadrature resolves it if the panels are short against its oscillation. Fredholm
 interval, Volterra equations from its start to s. Real and imaginary part are the two outputs of the model.
 """
 
+import dataclasses
 import time
 from collections.abc import Callable
 
 import numpy as np
 
-from ..least_squares import Triangle, reduce_blocks
-from ..model import Grade, MultiGrade
-from ..networks import Layer
-from ..sines import Box as UnitBox
-from ..sines import SineNetwork, lattice
+from ..least_squares import ROUNDING_RIDGES, solve_blocks
+from ..sines import lattice
+from .coordinates import Coordinates
 from .domains import Box
-from .solution import GradeRecord, Solution
+from .rows import Basis
+from .solution import UNSOLVED, GradeRecord, Solution
 
 NUM_NODES = 8  # on each panel
-RIDGE = 1e-28  # of the squared singular values: rounding in float64 is 1e-32
-LARGE_RIDGE = 1e-18  # where the smaller one makes weights too large
-LARGEST = 1e4  # weight over the size of the solution: beyond it digits are lost by cancellation
-GROWTH = 2.0  # of the number of features from grade to grade; our choice
+LARGEST = 1e4  # coefficients relative to the source: larger ones would cancel each other
+FIRST, GROWTH = 100, 2.0  # features of the first grade, and their growth from grade to grade; our choice
+RESONANT = 0.01  # at most, of the residual is left where the adjoint operator is applied to it
+SMOOTH_RIDGE = 1e-8  # of the residual for this, relative to the square of the largest singular value
 
 
 def solve_integral(
@@ -65,80 +65,81 @@ def solve_integral(
     if factor == 0:
         raise ValueError("factor must not be 0: equations of the first kind are ill-posed, and not solved here")
     domain = Box((float(interval[0]),), (float(interval[1]),))
-    low, high = domain.bounds
-    box, model, records = UnitBox(low, high - low), MultiGrade(), []
-    total, num_features, best = np.zeros((2, 2)), 100, np.inf
+    basis, records, name = Basis.constant(Coordinates(*domain.bounds), np.zeros(2)), [], f"{kind} equation"
+    num_features, best, remark = min(FIRST, max_features), np.inf, ""
     while True:
         begun = time.perf_counter()
-        waves = lattice(1, num_features // 2)
-        edges = np.linspace(low[0], high[0], 2 * num_features + 1)
-        layer = box.first_layer(waves)
-        operator, right = _rows(kernel, source, edges, layer, kind, factor)
+        edges = np.linspace(*interval, 2 * num_features + 1)
+        grown = basis.grown(lattice(1, num_features // 2)[basis.num_waves :])
+        operator, right = _rows(kernel, source, edges, grown, kind, factor)
         train, held = slice(0, None, 2), slice(1, None, 2)
         coefficients = _complex_solution(operator[train], right[train])
-        residual = operator[held] @ coefficients - right[held]
-        now = float(np.linalg.norm(residual) / (np.linalg.norm(right[held]) or 1.0))
+        residual = operator @ coefficients - right
+        now = float(np.linalg.norm(residual[held]) / (np.linalg.norm(right[held]) or 1.0))
         if now < best:
-            after = float(np.linalg.norm(operator[train] @ coefficients - right[train]))
-            grown = np.stack([np.real(coefficients), np.imag(coefficients)], axis=1)
-            num_old = len(total) - 2
-            added = grown.copy()
-            added[: num_old + 1] -= total[:-1]
-            added[-1] -= total[-1]
-            first = Layer(layer.weight[:, num_old:], layer.bias[num_old:])
-            network = SineNetwork(1, num_old, len(layer.bias) - num_old, 2)
-            model = model.add(Grade(network, (first, Layer(added[:-1], added[-1])), 1.0))
-            change = float(np.linalg.norm(added) / (np.linalg.norm(grown) or 1.0))
-            seconds = time.perf_counter() - begun
-            records.append(GradeRecord(len(grown), float(np.linalg.norm(right[train])), after, now, change, seconds))
-            total = grown
+            before, moved = basis, np.stack([np.real(coefficients), np.imag(coefficients)], axis=1)
+            norms = float(np.linalg.norm(right[train])), float(np.linalg.norm(residual[train]))
+            basis = dataclasses.replace(grown, coefficients=moved).closed(before)
+            change, seconds = basis.change_from(before, edges[held, None]), time.perf_counter() - begun
+            records.append(GradeRecord(basis.num_features, *norms, now, change, seconds))
             if not quiet:
                 print(f"grade {len(records)}: {records[-1]}", flush=True)
+        if now > UNSOLVED and kind == "fredholm" and _is_resonant(kernel, edges, operator, right, factor):
+            remark = "the equation with source 0 has solutions (resonance), and with this source it has none"
+            break
         if now < tolerance or (best < 1e-6 and now > 0.3 * best) or num_features >= max_features:
+            remark = "more features are needed" if min(best, now) > UNSOLVED else ""
             break
         best, num_features = min(best, now), min(int(GROWTH * num_features), max_features)
     residuals, seconds = {"equation": min(best, now)}, time.perf_counter() - started
-    solution = Solution(f"{kind} equation", domain, model, tuple(records), residuals, seconds)
+    solution = Solution(name, domain, basis.model, tuple(records), residuals, seconds, remark)
     if not quiet:
         print(solution.sentence, flush=True)
     return solution
 
 
-def _rows(kernel, source, edges, layer: Layer, kind: str, factor: complex) -> tuple[np.ndarray, np.ndarray]:
+def _rows(kernel, source, edges, basis: Basis, kind: str, factor: complex) -> tuple[np.ndarray, np.ndarray]:
     """The equation applied to every feature, at the ends of the panels; and the source there."""
     nodes, weights = np.polynomial.legendre.leggauss(NUM_NODES)
     half = np.diff(edges)[:, None] / 2
     t = ((edges[:-1, None] + edges[1:, None]) / 2 + half * nodes).ravel()
     w = (half * weights).ravel()
-    s = edges[:, None]
     right = np.asarray(source(edges), complex)
     right = np.full(edges.shape, right) if right.ndim == 0 else right
     if right.shape != edges.shape or not np.isfinite(right).all():
         raise ValueError(f"source must give a finite number for each of {edges.shape} points; got shape {right.shape}")
-    features = _features(layer, t)
-    parts = []
-    for start in range(0, len(edges), 256):
-        rows = kernel(s[start : start + 256], t[None]) * w
+    features, parts = basis.features(t[:, None]), []
+    for s in np.split(edges[:, None], range(256, len(edges), 256)):
+        rows = kernel(s, t[None]) * w
         if not np.isfinite(rows).all():
             raise ValueError("kernel must be finite; got NaN or infinity")
         if kind == "volterra":
-            rows = np.where(t[None] < s[start : start + 256], rows, 0)
-        parts.append(factor * _features(layer, edges[start : start + 256]) - rows @ features)
+            rows = np.where(t[None] < s, rows, 0)
+        parts.append(factor * basis.features(s) - rows @ features)
     return np.concatenate(parts).astype(complex), right
 
 
-def _features(layer: Layer, t: np.ndarray) -> np.ndarray:
-    return np.column_stack([t, np.sin(t[:, None] @ layer.weight + layer.bias), np.ones(len(t))])
+def _is_resonant(kernel, edges: np.ndarray, operator: np.ndarray, right: np.ndarray, factor: complex) -> bool:
+    """Whether the adjoint operator maps what least squares leave, r, to 0: no u then has a source with a part along r.
+
+    conj(a) r(t) - integral of conj(k(s, t)) r(s) ds is computed in the middles of the panels, by trapezoids. A residual
+    that finer waves would lower is not mapped to 0, so that resonance is told apart from too few features.
+    """
+    weights = np.r_[0.5, np.ones(len(edges) - 2), 0.5]
+    roots = np.sqrt(weights)
+    fitted = _complex_solution(roots[:, None] * operator, roots * right, (SMOOTH_RIDGE,))
+    residual = operator @ fitted - right
+    weighted = (edges[1] - edges[0]) * weights * residual
+    middles = (edges[1:] + edges[:-1]) / 2
+    adjoint = np.conj(factor) * (residual[1:] + residual[:-1]) / 2
+    for rows in np.split(np.arange(len(edges)), range(256, len(edges), 256)):
+        adjoint -= np.conj(kernel(edges[rows, None], middles[None])).T @ weighted[rows]
+    return bool(np.linalg.norm(adjoint) < RESONANT * abs(factor) * np.linalg.norm(residual))
 
 
-def _complex_solution(operator: np.ndarray, right: np.ndarray) -> np.ndarray:
-    num = operator.shape[1]
+def _complex_solution(operator: np.ndarray, right: np.ndarray, ridges=ROUNDING_RIDGES) -> np.ndarray:
     real, imaginary = np.real(operator), np.imag(operator)
-    rows = np.block([[real, -imaginary], [imaginary, real]])
-    reduced = reduce_blocks([np.column_stack([rows, np.concatenate([np.real(right), np.imag(right)])])])
-    triangle = Triangle(reduced[:, :-1], reduced[:, -1:], np.zeros(2 * num), np.zeros(1), False, 0.0)
-    scale = np.linalg.norm(triangle.factor) ** 2 / np.sqrt(2 * num)
-    both = triangle.solve(RIDGE * scale)[:, 0]
-    if np.abs(both).max() > LARGEST * np.abs(right).max():  # they would cancel each other, and digits be lost
-        both = triangle.solve(LARGE_RIDGE * scale)[:, 0]
-    return both[:num] + 1j * both[num:]
+    rows = np.block([[real, -imaginary, np.real(right)[:, None]], [imaginary, real, np.imag(right)[:, None]]])
+    size = LARGEST * np.abs(right).max()
+    both, _ = solve_blocks([rows], lambda found: bool(np.abs(found).max() <= size), ridges)
+    return both[: operator.shape[1]] + 1j * both[operator.shape[1] :]

@@ -7,6 +7,7 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.experimental import checkify
 
 from ..model import Grade, MultiGrade
 from ..networks import Layer
@@ -35,17 +36,21 @@ class Basis:
 
     @staticmethod
     def of(problem: Problem, coordinates: Coordinates | None = None) -> "Basis":
-        low, high = problem.domain.bounds
-        coordinates = Coordinates(low, high) if coordinates is None else coordinates
-        ends = coordinates(np.stack([low, high]))
-        num_z = len(low) + len(coordinates.layers)
-        coefficients = np.zeros((num_z + 1, problem.num_unknowns))
-        coefficients[-1] = 0.0 if problem.start is None else problem.start
+        start = np.zeros(problem.num_unknowns) if problem.start is None else problem.start
+        return Basis.constant(coordinates or Coordinates(*problem.domain.bounds), start)
+
+    @staticmethod
+    def constant(coordinates: Coordinates, values: Sequence[float] | np.ndarray) -> "Basis":
+        """Without waves: the unknowns are constants."""
+        ends = coordinates(np.stack([coordinates.low, coordinates.high]))
+        num_inputs, num_layers = len(coordinates.low), len(coordinates.layers)
+        coefficients = np.zeros((num_inputs + num_layers + 1, len(values)))
+        coefficients[-1] = values
         model = MultiGrade()
-        if coordinates.layers:
-            network = LayerNetwork(len(low), len(coordinates.layers), problem.num_unknowns)
+        if num_layers:
+            network = LayerNetwork(num_inputs, num_layers, len(values))
             model = model.add(Grade(network, (coordinates.first_layer,), 1.0))
-        empty = Layer(np.empty((num_z, 0)), np.empty(0))
+        empty = Layer(np.empty((num_inputs + num_layers, 0)), np.empty(0))
         return Basis(coordinates, UnitBox(ends[0], ends[1] - ends[0]), empty, coefficients, model)
 
     @property
@@ -84,13 +89,20 @@ class Basis:
         model = before.model.add(Grade(network, (first, Layer(added[:-1], added[-1])), 1.0))
         return dataclasses.replace(self, model=model)
 
-    def values(self, points: np.ndarray) -> np.ndarray:
-        """u at points, (N, num_unknowns)."""
+    def features(self, points: np.ndarray) -> np.ndarray:
+        """[z, sin(z W + b), 1] at points."""
         first = self.coordinates.first_layer
         z = np.hstack([points, np.arcsinh(points @ first.weight + first.bias)])
-        return (
-            np.column_stack([z, np.sin(z @ self.layer.weight + self.layer.bias), np.ones(len(z))]) @ self.coefficients
-        )
+        return np.column_stack([z, np.sin(z @ self.layer.weight + self.layer.bias), np.ones(len(z))])
+
+    def values(self, points: np.ndarray) -> np.ndarray:
+        """u at points, (N, num_unknowns)."""
+        return self.features(points) @ self.coefficients
+
+    def change_from(self, before: "Basis", points: np.ndarray) -> float:
+        """Root mean square of the difference of u at points, relative to that of u."""
+        old, new = before.values(points), self.values(points)
+        return float(np.linalg.norm(new - old) / (np.linalg.norm(new) or 1.0))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -119,6 +131,19 @@ def _u(first: Layer, layer: Layer, coefficients):
 @partial(jax.jit, static_argnums=0)
 def _residual_rows(residual, first, layer, coefficients, points):
     return jax.vmap(lambda x: jnp.atleast_1d(residual(_u(first, layer, coefficients), x)))(points)
+
+
+def index_error(basis: Basis, group: Group) -> str | None:
+    """What is wrong with an index such as that of x[2] in the plane: JAX takes the last part instead, without a word.
+
+    Indices that JAX knows to be there are slices in its program. Only where it has others they are looked at.
+    """
+    arrays, _ = _filled(basis)
+    program = str(_residual_rows.trace(group.residual, *arrays, next(_blocks(group.points))[1]).jaxpr)
+    if "gather[" not in program and "dynamic_slice[" not in program:
+        return None
+    checked = checkify.checkify(partial(_residual_rows, group.residual), errors=checkify.index_checks)
+    return checked(*arrays, group.points[:1])[0].get()
 
 
 @partial(jax.jit, static_argnums=0)
@@ -182,6 +207,11 @@ def norm(basis: Basis, groups: Sequence[Group], scales) -> float:
     """Root of the sum of squares of all rows."""
     squares = [np.sum((scale * residual_of(basis, g)) ** 2) for g, scale in zip(groups, scales, strict=True)]
     return float(np.sqrt(sum(squares)))
+
+
+def rms(values: np.ndarray) -> float:
+    """Root mean square length of rows (N, k)."""
+    return float(np.linalg.norm(values) / np.sqrt(len(values)))
 
 
 def row_scales(basis: Basis, groups: Sequence[Group]) -> list[float]:

@@ -40,7 +40,8 @@ class Solution:
     """u as a model. ``residuals`` are root mean squares at held-out points, by name of what should vanish.
 
     ``error_estimate`` is the held-out residual relative to that of u = 0. It is an error of the equation, not of u; the
-    last ``change`` of the records, if the last grade was kept, is what u still changed by.
+    last ``change`` of the records, if the last grade was kept, is what u still changed by. ``remark`` says why the
+    equation is not solved, where that is known.
     """
 
     name: str
@@ -49,6 +50,7 @@ class Solution:
     records: tuple[GradeRecord, ...]
     residuals: Mapping[str, float]
     seconds: float
+    remark: str = ""
 
     @property
     def error_estimate(self) -> float:
@@ -62,13 +64,7 @@ class Solution:
     def sentence(self) -> str:
         """How well all that should vanish does."""
         said = f"what should vanish is {self.error_estimate:.1e} of what it is for u = 0"
-        if self.error_estimate < UNSOLVED:
-            return said
-        worst = max(self.residuals, key=lambda name: self.residuals[name])
-        return (
-            f"not solved: {said}, and {self.residuals[worst]:.1e} in {worst}; conditions or data contradict the "
-            "equation or each other, or more features are needed"
-        )
+        return f"not solved: {said}; {self.remark}" if self.remark else said
 
     def __call__(self, points) -> np.ndarray:
         """u at points (N, d): (N, s), float64."""
@@ -91,7 +87,7 @@ class Solution:
         """Write u and its records as safetensors; ``load_solution`` reads them."""
         arrays, networks = model_to_arrays(self.model)
         records = [dataclasses.asdict(record) for record in self.records]
-        ends = {"residuals": dict(self.residuals), "seconds": self.seconds}
+        ends = {"residuals": dict(self.residuals), "seconds": self.seconds, "remark": self.remark}
         description = {"name": self.name, "model": networks, "records": records, **ends}
         write_arrays(path, "solution", arrays, description)
 
@@ -115,7 +111,8 @@ def load_solution(path: str | os.PathLike) -> Solution:
     arrays, description, _ = read_arrays(path, "solution")
     model = model_from_arrays(arrays, description["model"])
     records = tuple(GradeRecord(**fields) for fields in description["records"])
-    return Solution(description["name"], None, model, records, description["residuals"], description["seconds"])
+    residuals, seconds, remark = description["residuals"], description["seconds"], description.get("remark", "")
+    return Solution(description["name"], None, model, records, residuals, seconds, remark)
 
 
 def draw(solution: Solution, path: str | os.PathLike, title: str = "") -> None:

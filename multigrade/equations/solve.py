@@ -22,12 +22,13 @@ from .checks import check_conditions, check_finite, most_features
 from .correction import with_waves
 from .domains import PointCloud
 from .problem import Problem
-from .rows import Basis, draw_groups, norm, residual_of, usual_scales
-from .solution import GradeRecord, Solution
+from .rows import Basis, draw_groups, norm, residual_of, rms, usual_scales
+from .solution import UNSOLVED, GradeRecord, Solution
 from .trials import choose_coordinates
 from .waves import free_waves, plan_grades, wave_number
 
 NUM_HELD_OUT = 400  # points that only judge; our choice
+NUM_LONG_WAVES = 4  # that tell the size of what should vanish
 
 
 def solve(
@@ -132,24 +133,34 @@ class _Solving:
         now = norm(grown, self.held_out, self.scales) / self.zero
         error = min([record.held_out for record in self.records], default=1.0)
         self.basis = grown if now < error else before
-        change, seconds = _change(before, grown, self.held_out[0].points), time.perf_counter() - begun
+        change, seconds = grown.change_from(before, self.held_out[0].points), time.perf_counter() - begun
         self.records.append(GradeRecord(grown.num_features, *norms, now, change, seconds))
         self.is_last = not are_free and not now < 0.7 * error
         if not self.quiet:
             print(f"grade {len(self.records)}: {self.records[-1]}", flush=True)
 
     def result(self, seconds: float) -> Solution:
-        residuals = {
-            g.name: float(np.linalg.norm(residual_of(self.basis, g)) / np.sqrt(len(g.points))) for g in self.held_out
-        }
         name, domain = self.problem.name, self.problem.domain
-        solution = Solution(name, domain, self.basis.model, tuple(self.records), residuals, seconds)
+        residuals = {group.name: rms(residual_of(self.basis, group)) for group in self.held_out}
+        solution = Solution(name, domain, self.basis.model, tuple(self.records), residuals, seconds, self._remark())
         if not self.quiet:
             print(solution.sentence, flush=True)
         return solution
 
+    def _remark(self) -> str:
+        """What is not solved: one of the things that should vanish is left too large beside its own size.
 
-def _change(before: Basis, after: Basis, points: np.ndarray) -> float:
-    """Relative root mean square difference of u before and after a grade."""
-    old, new = before.values(points), after.values(points)
-    return float(np.linalg.norm(new - old) / (np.linalg.norm(new) or 1.0))
+        That size is the larger one of two: its values for u = 0, and for waves as long as the domain and as large as u.
+        """
+        size, start = rms(self.basis.values(self.held_out[0].points)), Basis.of(self.problem, self.basis.coordinates)
+        shares = {}
+        for group, scale in zip(self.held_out, usual_scales(start, self.held_out, NUM_LONG_WAVES), strict=True):
+            usual = size * group.weight / (scale * np.sqrt(len(group.points)))
+            shares[group.name] = rms(residual_of(self.basis, group)) / max(rms(residual_of(start, group)), usual)
+        worst = max(shares, key=lambda name: shares[name])
+        if shares[worst] < UNSOLVED and min(record.held_out for record in self.records) < UNSOLVED:
+            return ""
+        return (
+            f"the {worst} is left at {shares[worst]:.1e} of its size: conditions or data contradict the equation or "
+            "each other, or more features are needed"
+        )
