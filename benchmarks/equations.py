@@ -26,7 +26,7 @@ CASES = {
         ({"wavenumber": 50.0, "boundary": "absorbing"}, {}),
         ({"wavenumber": 20.0, "dimensions": 3}, {}),
     ],
-    "lens": [({"wavenumber": 20.0}, {})],
+    "lens": [({"wavenumber": 20.0}, {}), ({"wavenumber": 50.0}, {"max_features": 4000})],
     "heat": [({}, {})],
     "wave": [({}, {})],
     "burgers": [({}, {"max_features": 1000}), ({"viscosity": THIN}, {"max_features": 2500})],
@@ -37,7 +37,7 @@ CASES = {
     "large": [],
 }
 LARGE = {
-    "lens": ({"wavenumber": 50.0}, {"max_features": 4000}),
+    "lens": ({"wavenumber": 100.0}, {"max_features": 7000}),
     "helmholtz": ({"wavenumber": 50.0, "dimensions": 3}, {"max_features": 6000}),
 }
 

@@ -365,9 +365,14 @@ def _checked(features, targets, weights):
         rows = lambda start, stop: phi[start:stop]  # noqa: E731
     if y.ndim != 2 or not y.size or not np.isfinite(y).all():
         raise ValueError(f"targets must be finite numbers of shape (N,) or (N, s), N at least 1; got shape {y.shape}")
+    return rows, y, checked_weights(weights, len(y))
+
+
+def checked_weights(weights, num_rows: int, name: str = "weights") -> np.ndarray | None:
+    """One number for each row, none negative and not all 0; or None."""
     if weights is None:
-        return rows, y, None
+        return None
     w = np.asarray(weights, np.float64)
-    if w.shape != (len(y),) or not (np.isfinite(w) & (w >= 0)).all() or not w.any():
-        raise ValueError(f"weights must be {len(y)} finite numbers, none negative and not all 0; got shape {w.shape}")
-    return rows, y, w
+    if w.shape != (num_rows,) or not (np.isfinite(w) & (w >= 0)).all() or not w.any():
+        raise ValueError(f"{name} must be {num_rows} finite numbers, none negative and not all 0; got shape {w.shape}")
+    return w

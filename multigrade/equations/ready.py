@@ -32,12 +32,25 @@ class Ready:
         return float(np.linalg.norm(solution(points)[:, : expected.shape[1]] - expected) / np.linalg.norm(expected))
 
 
-def _of(problem: Problem, exact: Callable) -> Ready:
-    def reference(points):
+def _of(problem: Problem, exact: Callable | None = None, reference: Callable | None = None) -> Ready:
+    """With the solution as a JAX function of one point, or as a reference of many."""
+
+    def at_points(points):
         with jax.enable_x64(True):
             return np.asarray(jax.vmap(exact)(jnp.asarray(points)))
 
-    return Ready(problem.name, lambda **options: solve(problem, **options), reference, problem.domain)  # pyright: ignore
+    box: Box = problem.domain  # pyright: ignore[reportAssignmentType]
+    return Ready(problem.name, lambda **options: solve(problem, **options), reference or at_points, box)
+
+
+def _integral(name: str, kernel: Callable, kind: str, interval: tuple[float, float], reference: Callable) -> Ready:
+    """With source 1."""
+
+    def run(**options):
+        known = {option: options[option] for option in ("max_features", "tolerance", "quiet") if option in options}
+        return solve_integral(kernel, lambda s: np.ones_like(s, complex), interval, kind=kind, **known)
+
+    return Ready(name, run, reference, Box(interval[:1], interval[1:]))
 
 
 def _square(dimensions: int = 2) -> Box:
@@ -95,13 +108,14 @@ def helmholtz(wavenumber: float = 50.0, dimensions: int = 2, boundary: str = "di
     return _of(problem, both)
 
 
-def lens(wavenumber: float = 20.0, num_points: int = 200) -> Ready:
+def lens(wavenumber: float = 20.0, num_points: int | None = None) -> Ready:
     """Laplace u + (k n(x))^2 u = f with u = 0 on the boundary and an index n that varies like a lens.
 
-    The reference is the compact nine-point scheme of fourth order on ``num_points`` and on twice as many points along a
-    side, extrapolated (Richardson).
+    The reference is the compact nine-point scheme of fourth order on ``num_points`` (if not given, 8 k, but at least 200
+    and at most 500) and on twice as many points along a side, extrapolated (Richardson).
     """
     k = wavenumber
+    num_points = num_points or int(np.clip(8 * k, 200, 500))
 
     def index(x):
         return 1 + 0.25 * jnp.exp(-20 * ((x[0] - 0.5) ** 2 + (x[1] - 0.5) ** 2))
@@ -122,7 +136,7 @@ def lens(wavenumber: float = 20.0, num_points: int = 200) -> Ready:
         axis = np.linspace(0, 1, num_points + 1)
         return RectBivariateSpline(axis, axis, values, kx=5, ky=5)(points[:, 0], points[:, 1], grid=False)
 
-    return dataclasses.replace(_of(problem, source), reference=reference)
+    return _of(problem, reference=reference)
 
 
 def _nine_point(k: float, index, source, n: int) -> np.ndarray:
@@ -199,7 +213,7 @@ def burgers(viscosity: float = 0.1 / np.pi) -> Ready:
         density = weights * np.exp(exponent - exponent.max(axis=1, keepdims=True))
         return -np.sum(density * np.sin(np.pi * shifted), axis=1) / np.sum(density, axis=1)
 
-    return Ready(problem.name, lambda **options: solve(problem, **options), reference, problem.domain)  # pyright: ignore
+    return _of(problem, reference=reference)
 
 
 def fredholm(wavenumber: float = 500.0) -> Ready:
@@ -220,24 +234,13 @@ def fredholm(wavenumber: float = 500.0) -> Ready:
         values = constant + np.exp(points * rates) @ amplitudes
         return np.stack([values.real, values.imag], axis=1)
 
-    def run(**options):
-        options = {name: value for name, value in options.items() if name in ("max_features", "tolerance", "quiet")}
-        kernel = lambda s, t: np.exp(1j * kappa * np.abs(s - t))  # noqa: E731
-        return solve_integral(kernel, lambda s: np.ones_like(s, complex), (-1.0, 1.0), **options)
-
-    return Ready(f"Fredholm, kernel exp(i {kappa:g} |s - t|)", run, reference, Box((-1.0,), (1.0,)))
+    kernel = lambda s, t: np.exp(1j * kappa * np.abs(s - t))  # noqa: E731
+    return _integral(f"Fredholm, kernel exp(i {kappa:g} |s - t|)", kernel, "fredholm", (-1.0, 1.0), reference)
 
 
 def volterra() -> Ready:
     """u(s) - integral of (t - s) u(t) from 0 to s = 1, whose solution is cos(s), on [0, 10]."""
-
-    def run(**options):
-        options = {name: value for name, value in options.items() if name in ("max_features", "tolerance", "quiet")}
-        return solve_integral(
-            lambda s, t: t - s, lambda s: np.ones_like(s, complex), (0.0, 10.0), kind="volterra", **options
-        )
-
-    return Ready("Volterra", run, lambda points: np.cos(points), Box((0.0,), (10.0,)))
+    return _integral("Volterra", lambda s, t: t - s, "volterra", (0.0, 10.0), np.cos)
 
 
 def inverse() -> Ready:

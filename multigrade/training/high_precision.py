@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..least_squares import LinearFit, solve_least_squares
+from ..least_squares import LinearFit, checked_weights, solve_least_squares
 from ..model import Grade, MultiGrade
 from ..sines import SPACING, Box, SineNetwork, lattice, significant_radius, spectrum
 from .grades import Fit
@@ -128,12 +128,11 @@ def _with_grade(state: _State, box: Box, y, w, frequencies, scales, begun: float
     for grade in state.model.grades:
         weight[: len(grade.params[1].weight)] -= grade.params[1].weight
         bias -= grade.params[1].bias
-    prediction = (y - state.residual if state.fit else 0.0) + features @ weight + bias
-    correction = fit.corrected(features, y - prediction, w)
+    before = y - state.residual if state.fit else 0.0
+    correction = fit.corrected(features, y - (before + features @ weight + bias), w)
     weight += correction.coefficients - fit.coefficients
     bias += correction.intercept - fit.intercept
-    prediction = (y - state.residual if state.fit else 0.0) + features @ weight + bias
-    residual = y - prediction
+    residual = y - (before + features @ weight + bias)
     params = (first, type(first)(weight, bias))
     record = _record(features.shape[1], residual, w, fit, time.perf_counter() - begun)
     return _State(
@@ -168,7 +167,9 @@ def _next_at_random(state: _State, unit, y, w, num_waves: int, random) -> np.nda
     for scale in RANDOM_SCALES:
         phase = unit[rows] @ (scale * draws[:NUM_TRIAL]).T
         features = np.hstack([unit[rows], np.sin(phase), np.cos(phase)])
-        errors.append(solve_least_squares(features, state.residual[rows], weights=_some(w, rows)).leave_one_out)
+        errors.append(
+            solve_least_squares(features, state.residual[rows], weights=None if w is None else w[rows]).leave_one_out
+        )
     return RANDOM_SCALES[int(np.argmin(errors))] * draws
 
 
@@ -225,10 +226,6 @@ def _record(num_features: int, residual, w, fit: LinearFit, seconds: float) -> R
     return RunRecord(columns, outcome=Outcome.FINISHED, sentence=sentence, num_steps=1, seconds=seconds)
 
 
-def _some(w, rows):
-    return None if w is None else w[rows]
-
-
 def _checked(inputs, targets, weights):
     x, y = np.asarray(inputs, np.float64), np.asarray(targets, np.float64)
     if x.ndim != 2 or y.ndim != 2 or len(x) != len(y) or not len(x) or not x.shape[1]:
@@ -236,9 +233,4 @@ def _checked(inputs, targets, weights):
     for name, array in (("inputs", x), ("targets", y)):
         if not np.isfinite(array).all():
             raise ValueError(f"{name} must be finite; got NaN or infinity")
-    if weights is None:
-        return x, y, None
-    w = np.asarray(weights, np.float64)
-    if w.shape != (len(x),) or not (np.isfinite(w) & (w >= 0)).all() or not w.any():
-        raise ValueError(f"sample_weight must be {len(x)} finite numbers, none negative and not all 0; got {w.shape}")
-    return x, y, w
+    return x, y, checked_weights(weights, len(x), "sample_weight")
