@@ -34,7 +34,9 @@ def corrected(problem: Problem, basis: Basis, groups: list[Group]) -> tuple[Basi
             check_linear(basis, step, groups)
         basis, now = _line_search(basis, step, groups, scales, norms[-1])
         norms.append(now)
-        if now > WORTHWHILE * norms[-2] or foreseen > WORTHWHILE * now:
+        # Around the start a problem may be blind to some unknowns, so that the first step foresees too little.
+        is_foreseen = len(norms) > 2 and foreseen > WORTHWHILE * now
+        if is_foreseen or now > WORTHWHILE * norms[-2]:
             break
     return basis, (norms[0], min(norms))
 

@@ -111,8 +111,8 @@ def helmholtz(wavenumber: float = 50.0, dimensions: int = 2, boundary: str = "di
 def lens(wavenumber: float = 20.0, num_points: int | None = None) -> Ready:
     """Laplace u + (k n(x))^2 u = f with u = 0 on the boundary and an index n that varies like a lens.
 
-    The reference is the compact nine-point scheme of fourth order on ``num_points`` (if not given, 8 k, but at least 200
-    and at most 500) and on twice as many points along a side, extrapolated (Richardson).
+    The reference is the compact nine-point scheme of fourth order on ``num_points`` (8 k if not given, from 200 to 500)
+    and on twice as many points along a side, extrapolated (Richardson).
     """
     k = wavenumber
     num_points = num_points or int(np.clip(8 * k, 200, 500))
