@@ -138,35 +138,49 @@ def main() -> None:
     large_network()
 
 
+class Looks:
+    """A ``SpectrumObserver`` that keeps what it was shown, and the seconds of the processor that each look took."""
+
+    name, every = "looks", CADENCE
+
+    def __init__(self):
+        self.observer, self.seen, self.took = SpectrumObserver(every=CADENCE), [], []
+
+    def observe(self, snapshot, carry):
+        start = time.process_time()
+        found = self.observer.observe(snapshot, carry)
+        self.took.append(time.process_time() - start)
+        self.seen.append(snapshot)
+        return found
+
+
 def of_optimisers() -> None:
-    """Ten eigenvalues of Adam's own map, what they add to a run, and what Lyapunov exponents cost, in one run."""
-    data, structure, steps = setting(1), structures.SGDL_1, 10_000
-    x, y = data.x_train, data.y_train
-    seen = {}
+    """What a look at Adam's own map adds to a run, ten leading eigenvalues of it, and what Lyapunov exponents cost.
 
-    class Keep:
-        name, every = "keep", steps
+    By the processor's time, which other processes disturb less than the clock.
+    """
+    data, structure = setting(1), structures.SGDL_1
 
-        def observe(self, snapshot, carry):
-            seen["last"] = snapshot
+    def fit(steps, *observers):
+        start = time.process_time()
+        plan = Plan(steps, "adam", record_every=1000, observers=observers)
+        fit_grades(structure, data.x_train, data.y_train, plan)
+        return time.process_time() - start
 
-    fit_grades(structure, x, y, Plan(100, "adam", record_every=100))  # compiles
-    run = fit_grades(structure, x, y, Plan(steps, "adam", observers=[Keep()])).records[0].seconds
-    last = seen["last"]
-    arguments = last.loss, last.params, last.optimiser, last.optimiser_state
-    map_spectrum(*arguments, learning_rate=1e-3)  # compiles
-    took, found = seconds(lambda: map_spectrum(*arguments, learning_rate=1e-3), repeats=3)
-    print(f"Adam's map after {steps} steps of SGDL-1: ten leading eigenvalues in {took:.2f} s; {found.sentence}")
-    observer = SpectrumObserver(every=steps)
-    observer.observe(last, None)
-    look, _ = seconds(lambda: observer.observe(last, None), repeats=3)
-    print(f"  a look of SpectrumObserver every {steps} steps adds {100 * look / run:.0f} % to a run ({run:.1f} s)")
-    times = {"plain": [], "exponents": []}
-    for _ in range(4):  # the first compiles
-        for name, observers in (("plain", []), ("exponents", [ExponentObserver(every=1000)])):
-            plan = Plan(1000, "adam", record_every=1000, observers=observers)
-            times[name].append(fit_grades(structure, x, y, plan).records[0].seconds)
-    plain, exponents = (min(times[name][1:]) for name in times)
+    fit(100, Looks())  # compiles
+    looks = Looks()
+    whole, looked = fit(4 * CADENCE, looks), looks.took[1:]
+    share = 100 * sum(looked) / (whole - sum(looks.took))
+    print(f"SGDL-1 by Adam: a look of SpectrumObserver every {CADENCE} steps adds {share:.0f} % to {4 * CADENCE} steps")
+    print(f"  ({whole - sum(looks.took):.1f} s; looks of {', '.join(f'{each:.2f}' for each in looked)} s)")
+    for snapshot in looks.seen[1:]:
+        start = time.process_time()
+        arguments = snapshot.loss, snapshot.params, snapshot.optimiser, snapshot.optimiser_state
+        found = map_spectrum(*arguments, learning_rate=snapshot.learning_rate)
+        print(f"  ten leading after {snapshot.step} steps: {time.process_time() - start:.2f} s; {found.sentence}")
+    # The first round compiles.
+    times = [(fit(1000), fit(1000, ExponentObserver(every=1000))) for _ in range(4)][1:]
+    plain, exponents = np.min(times, axis=0)
     print(f"  Lyapunov exponents of 4 vectors: {exponents / plain:.1f} times a plain step")
 
 

@@ -28,7 +28,7 @@ from threadpoolctl import threadpool_limits
 from .lanczos import NUM_CHECKS
 
 NUM_BALANCINGS = 5  # Chen and Demmel's choice
-FIRST_ROOM, GROWTH = 40, 1.4  # vectors at the first look for convergence, and how many times more at each one after it
+FIRST_ROOM, GROWTH = 32, 1.2  # vectors at the first look for convergence, and how many times more at each one after it
 MAX_ROOM, MAX_ENTRIES = 600, 2**26  # vectors of a Krylov space, and numbers in it (512 MB), before a restart
 MAX_CHECKS = 100  # steps that are spent on telling a copy from a Ritz value that overshoots
 EPSILON = float(np.finfo(np.float64).eps)

@@ -205,10 +205,15 @@ def check_smooth(state) -> None:
 
 def _moving(step, point) -> tuple[bool, ...]:
     """Which leaves of the point are in z: floating, and changed by the step."""
-    traced = jax.make_jaxpr(step)(point).jaxpr
+    traced = _after.trace(step, point).jaxpr.jaxpr
     before, after = traced.invars, traced.outvars
     kinds = [jnp.issubdtype(leaf.dtype, jnp.floating) for leaf in map(jnp.asarray, jax.tree.leaves(point))]
     return tuple(bool(k and a is not b) for k, b, a in zip(kinds, before[-len(kinds) :], after, strict=True))
+
+
+@jax.jit  # never run; it remembers steps that were traced before
+def _after(step, point):
+    return step(point)
 
 
 @jax.jit(static_argnums=0, compiler_options=CPU_FRIENDLY)
