@@ -10,6 +10,7 @@ from sklearn.datasets import load_iris, make_friedman1
 from sklearn.linear_model import Ridge
 from sklearn.metrics import log_loss, mean_pinball_loss
 from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from multigrade import MultiGradeClassifier, MultiGradeRegressor, SingleGradeClassifier, load_estimator
@@ -95,6 +96,15 @@ def test_noise_adds_no_grade_and_signal_does():
     assert list(model.fold_losses_) == sorted(model.fold_losses_, reverse=True)
 
 
+def test_a_grade_that_ends_early_settles_within_its_steps():
+    model = MultiGradeRegressor(**{**SMALL, "max_iter": 2000}, loss="quantile").fit(X, Y)
+    record = model.records_[1]
+    first_end = np.flatnonzero(np.diff(record.steps) == 0)  # the second run begins where the first one ended
+    assert len(first_end) == 1
+    assert record.steps[-1] == record.num_steps <= 2000
+    assert record.validation_loss[first_end[0] + 1] == record.validation_loss[: first_end[0] + 1].min()
+
+
 def test_a_file_keeps_predictions_classes_and_losses(tmp_path):
     model = MultiGradeClassifier(**SMALL).fit(IRIS, NAMES)
     model.save(tmp_path / "iris.safetensors")
@@ -149,6 +159,10 @@ def test_gaps_and_text_are_refused_with_a_remedy():
         MultiGradeRegressor(**SMALL).fit(rows, Y)
     with pytest.raises(ValueError, match=r"could not convert.*ColumnTransformer with OneHotEncoder"):
         MultiGradeRegressor(**SMALL).fit(np.where(X > 0.5, "a", "b"), Y)
+    with pytest.raises(ValueError, match=r"Input y contains NaN\. Leave out rows without a target"):
+        MultiGradeRegressor(**SMALL).fit(X, rows[:, 2])
+    with pytest.raises(ValueError, match=r"Sparse data was passed for X.*sparse_output=False"):
+        make_pipeline(OneHotEncoder(), MultiGradeClassifier(**SMALL)).fit(IRIS.round(), NAMES)
 
 
 def test_polars_frames_have_names():
@@ -163,3 +177,5 @@ def test_what_auto_does_not_take_is_refused():
         MultiGradeRegressor(**SMALL, alpha=0.1).fit(X, Y)
     with pytest.raises(ValueError, match="warm_start need a solver other than 'auto'"):
         MultiGradeRegressor(**SMALL, warm_start=True).fit(X, Y)
+    with pytest.raises(ValueError, match="'solver' parameter of SingleGradeClassifier"):
+        SingleGradeClassifier(solver="auto").fit(IRIS, NAMES)

@@ -29,6 +29,14 @@ from .rows import merged, pad_rows, some_rows
 from .storage import ESTIMATORS, load_estimator, write_estimator
 from .structured import StructuredFit, progress_views
 
+# What scikit-learn says of rows that networks cannot read, and what to do.
+REMEDIES = {
+    "could not convert string": "Encode categories first: ColumnTransformer with OneHotEncoder(sparse_output=False)",
+    "Input y contains NaN": "Leave out rows without a target",
+    "contains NaN": "Fill gaps first: ColumnTransformer with SimpleImputer",
+    "Sparse data was passed": "Encoders give it with sparse_output=False, ColumnTransformer with sparse_threshold=0",
+    "promote": "X must hold numbers; got dates or times beside them: make numbers of them first",
+}
 PREDICTED_ROWS = 2**10  # at a time: what they need stays in the cache
 
 
@@ -84,18 +92,11 @@ class GradedEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Structu
         checks = {} if isinstance(y, str) else {**self._y_checks, "ensure_min_samples": 1}
         try:
             return validate_data(self, X, y, dtype=np.float64, reset=reset, **checks)
-        except TypeError as error:
-            if "promote" not in str(error):
-                raise
-            raise ValueError(
-                "X must hold numbers; got dates or times beside them: make numbers of them first"
-            ) from None
-        except ValueError as error:
-            line = str(error).splitlines()[0]
-            if "could not convert string" in line:
-                raise ValueError(f"{line}. Encode categories first: ColumnTransformer with OneHotEncoder") from None
-            if "contains NaN" in line:
-                raise ValueError(f"{line} Fill gaps first: ColumnTransformer with SimpleImputer") from None
+        except (TypeError, ValueError) as error:
+            line = str(error).splitlines()[0].split(". ")[0].rstrip(".")
+            for text, remedy in REMEDIES.items():
+                if text in line:
+                    raise ValueError(f"{line}. {remedy}") from None
             raise
 
     def _check_fit(self, continuing: bool, checkpoint, num_outputs: int) -> None:

@@ -3,31 +3,25 @@
 A grade adds to the scores of the classes, and the logistic (two classes) or multinomial loss sees the sum.
 """
 
-import numbers
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils import compute_sample_weight
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 
-from .. import structures
 from ..objectives import Logistic, Loss, Multinomial
 from .base import GradedEstimator
-from .parameters import AUTO, widths
-from .regressors import graded_structure
+from .parameters import ManyGrades, OneGrade
 
 
 @dataclass(eq=False, repr=False)
 class GradedClassifier(ClassifierMixin, GradedEstimator):
     """What the classifiers share; a subclass gives its own parameters and its structure."""
 
-    _parameter_constraints: ClassVar[dict] = {
-        **GradedEstimator._parameter_constraints,
-        "class_weight": [dict, StrOptions({"balanced"}), None],
-    }
+    _parameter_constraints: ClassVar[dict] = {"class_weight": [dict, StrOptions({"balanced"}), None]}
 
     _: KW_ONLY
     class_weight: dict | str | None = None
@@ -88,7 +82,7 @@ class GradedClassifier(ClassifierMixin, GradedEstimator):
 
 
 @dataclass(eq=False, repr=False)
-class MultiGradeClassifier(GradedClassifier):
+class MultiGradeClassifier(ManyGrades, GradedClassifier):
     """Multi-grade deep learning (MGDL) for classes: shallow networks, each of which adds to the scores so far.
 
     Parameters as in ``MultiGradeRegressor``, without its losses, and
@@ -107,41 +101,12 @@ class MultiGradeClassifier(GradedClassifier):
     [np.str_('down'), np.str_('up')]
     """
 
-    _parameter_constraints: ClassVar[dict] = {
-        **GradedClassifier._parameter_constraints,
-        "n_grades": [Interval(numbers.Integral, 1, None, closed="left"), AUTO],
-        "warm_start": ["boolean"],
-    }
-    _plain: ClassVar[dict] = {
-        "n_grades": 3,
-        "hidden_layer_sizes": (64, 64),
-        "activation": "relu",
-        "alpha": 1e-3,
-        "max_iter": 300,
-    }
-
-    n_grades: Any = "auto"
-    hidden_layer_sizes: Any = "auto"
-    _: KW_ONLY
-    warm_start: bool = False
-
-    def _structure(self, n_inputs: int, n_outputs: int) -> structures.Structure:
-        return graded_structure(self, n_inputs, n_outputs)
-
 
 @dataclass(eq=False, repr=False)
-class SingleGradeClassifier(GradedClassifier):
+class SingleGradeClassifier(OneGrade, GradedClassifier):
     """Standard deep learning (SGDL) for classes: one network, trained at once. Parameters as in
     ``MultiGradeClassifier``; a tenth of the rows is held out by default, without which cross-entropy overfits.
     """
 
-    _plain: ClassVar[dict] = {"hidden_layer_sizes": (64,) * 6, "activation": "relu", "alpha": 1e-3, "max_iter": 900}
-
-    hidden_layer_sizes: Any = "auto"
     _: KW_ONLY
-    solver: str = "muon"
     early_stopping: bool = True
-
-    def _structure(self, n_inputs: int, n_outputs: int) -> structures.Structure:
-        hidden = [widths(self._value("hidden_layer_sizes"))]
-        return structures.graded(n_inputs, hidden, n_outputs, activation=self._value("activation"))

@@ -9,11 +9,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from ..networks import ACTIVATIONS, Members, Network
+from ..networks import ACTIVATIONS
 from ..objectives import GradedLoss
 
 MAX_LAYERS = 16  # that can have dropout
-RECORDED_ROWS = 512  # of the training rows, at most about so many are looked at for the recorded training loss
+RECORDED_ROWS = 128  # of the training rows, at most about so many are looked at for the recorded training loss
 
 
 class MemberRows(NamedTuple):
@@ -61,16 +61,20 @@ class MemberLoss(GradedLoss):
         return jnp.sum(block.weights * self.loss(scores, block.targets))
 
     def _output(self, params, block: Any) -> Array:
-        if block.key is None or not self.dropout:
-            return self.network(params, block.inputs)
+        """(N, M, s). Members stand first inside: their products are then of whole matrices."""
         network: Any = self.network
-        x = block.inputs
-        for index, layer in enumerate(params[:-1]):
-            step = Members(Network((1, 1), network.sub.activation), network.num)  # one affine map
-            x = ACTIVATIONS[network.sub.activation](step.output((layer,), x))
-            kept = _hashed(block.key[index], x.shape) >= np.uint32(self.dropout * 2.0**32)
-            x = jnp.where(kept, x / (1 - self.dropout), 0)
-        return network.output(params, x)
+        x = block.inputs if block.inputs.ndim == 2 else block.inputs.swapaxes(0, 1)
+        for index, (weight, bias) in enumerate(params):
+            x = x @ weight + bias[:, None]
+            if index < len(params) - 1:
+                x = self._dropped(ACTIVATIONS[network.sub.activation](x), block.key, index)
+        return x.swapaxes(0, 1)
+
+    def _dropped(self, x: Array, key: Array | None, index: int) -> Array:
+        if key is None or not self.dropout:
+            return x
+        kept = _hashed(key[index], x.shape) >= np.uint32(self.dropout * 2.0**32)
+        return jnp.where(kept, x / (1 - self.dropout), 0)
 
 
 def _hashed(key: Array, shape: tuple[int, ...]) -> Array:

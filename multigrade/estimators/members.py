@@ -5,7 +5,8 @@ loss there is honest. It decides all that is to be decided:
 
     grade 1     linear in the encoded columns and in random sines of them, solved (see ``solved``)
     grade 2, .. networks; the first reads the encoded columns, each further one the frozen features of the one before.
-                Dropout while training; the parameters of the step with the least loss on the folds;
+                Dropout while training, until the loss on the folds is flat, and a while at falling rates after that;
+                the parameters of the step with the least loss on the folds;
                 the output times the factor (shrinkage) that has the least loss there.
 
 A grade adds to the scores of the grades before it, and the loss sees the sum. One that does not surely lower the loss
@@ -34,7 +35,7 @@ from .mixture import HeldRows, Mixture, choose_mixture, mixed_model
 from .solved import Solved, solve_grade
 
 NUM_FOLDS = 8  # each row is left out by one member; our choice, by python -m benchmarks.tables
-PATIENCE = 0.3  # share of a grade's records without improvement after which it ends
+SETTLING_STEPS, SETTLING_RATE = 0.1, 0.5  # shares of a grade's steps and rate, for one that ended early; our choice
 SHRINKAGES = (0.3, 0.5, 0.7, 0.85, 1.0, 1.15)  # of a grade, that the rows left out choose from; our choice
 WATCHED_ROWS = 4096  # of a fold, at most about so many are looked at while a network trains
 APPLIED_ROWS = 1024  # at a time: one program for tables of all lengths
@@ -49,6 +50,7 @@ class Size:
     num_steps: int
     batch_size: int
     num_records: int
+    patience: int  # records without improvement after which a grade ends
     learning_rate: float = 3e-3
     dropout: float = 0.2
     activation: str = "silu"
@@ -56,10 +58,10 @@ class Size:
 
 
 def default_size(num_rows: int) -> Size:
-    """Few rows: many small members and at most 1500 steps. Many: fewer, larger members and at most 3000 steps."""
+    """Few rows: many small members and small batches. Many: fewer, larger members and larger batches."""
     if num_rows < 4096:
-        return Size(NUM_FOLDS, (64, 64), 1500, 128, 100)
-    return Size(4, (128, 128), 3000, 256, 40)
+        return Size(NUM_FOLDS, (64, 64), 3000, 64, 200, 12)
+    return Size(4, (128, 128), 3000, 256, 40, 8)
 
 
 class Table(NamedTuple):
@@ -154,21 +156,33 @@ def _fit_grade(
 
 
 def _train(table: Table, network: Members, loss: Loss, size: Size, index: int, seed: int, observers) -> Run:
+    """Steps until the loss on the folds is flat. Rates are still high then: more steps settle at falling ones."""
     random = np.random.default_rng((seed, index))
     train, held = table.on_device()
     plan = Plan(
         size.num_steps,
         learning_rate=warmup_cosine(size.learning_rate, size.num_steps, 0.05),
         record_every=max(size.num_steps // size.num_records, 1),
-        stopping=NoImprovement(int(np.ceil(PATIENCE * size.num_records))),
+        stopping=NoImprovement(size.patience),
         keep="best",
         observers=observers,
     )
     objective = MemberLoss(network, loss=loss, dropout=size.dropout)
     sampler = MemberBatches(size.batch_size, _thresholds(np.asarray(train.weights)))
     problem = GradeProblem(objective, train, validation=held, sampler=sampler)
-    key = jax.random.key(random.integers(2**31))
-    return minimise(problem, _initial(network, random), plan, key=key, grade=index)
+    keys = jax.random.split(jax.random.key(random.integers(2**31)))
+    run = minimise(problem, _initial(network, random), plan, key=keys[0], grade=index)
+    num_left = min(size.num_steps - run.record.num_steps, int(SETTLING_STEPS * size.num_steps))
+    if (
+        run.record.outcome is not Outcome.PLATEAU
+        or not num_left
+        or not np.argmin(run.record.columns["validation_loss"])
+    ):
+        return run
+    rate = warmup_cosine(SETTLING_RATE * size.learning_rate, num_left, 0.05)
+    plan = dataclasses.replace(plan, steps=num_left, learning_rate=rate)
+    settled = minimise(problem, run.params, plan, key=keys[1], grade=index)
+    return dataclasses.replace(settled, record=run.record.followed_by(settled.record))
 
 
 def _initial(network: Members, random: np.random.Generator) -> tuple[Layer, ...]:

@@ -68,6 +68,12 @@ class Parameters(Learned, BaseEstimator):
     # What "auto" means with any other solver than "auto".
     _plain: ClassVar[dict] = {}
 
+    def __init_subclass__(cls, **options):
+        """A class states its own constraints, and has those of the classes before it."""
+        super().__init_subclass__(**options)
+        stated = [vars(base).get("_parameter_constraints", {}) for base in reversed(cls.__mro__)]
+        cls._parameter_constraints = {name: rule for rules in stated for name, rule in rules.items()}
+
     _: KW_ONLY
     activation: Any = "auto"
     solver: str = "auto"
@@ -121,6 +127,50 @@ class Parameters(Learned, BaseEstimator):
     def _scaled(self, rows):
         X, targets, weights = rows
         return (X - self.x_mean_) / self.x_scale_, (targets - self.y_mean_) / self.y_scale_, weights
+
+
+@dataclass(eq=False, repr=False)
+class ManyGrades(Parameters):
+    """What MGDL's estimators share: one network per grade, from n_grades, hidden_layer_sizes and activation."""
+
+    _parameter_constraints: ClassVar[dict] = {
+        "n_grades": [Interval(numbers.Integral, 1, None, closed="left"), AUTO],
+        "warm_start": ["boolean"],
+    }
+    _plain: ClassVar[dict] = {
+        "n_grades": 3, "hidden_layer_sizes": (64, 64), "activation": "relu", "alpha": 1e-3, "max_iter": 300,
+    }  # fmt: skip
+
+    n_grades: Any = "auto"
+    hidden_layer_sizes: Any = "auto"
+    _: KW_ONLY
+    warm_start: bool = False
+
+    def _structure(self, n_inputs: int, n_outputs: int) -> structures.Structure:
+        sizes, num_grades = list(self._value("hidden_layer_sizes")), self._value("n_grades")
+        per_grade = sizes if sizes and np.ndim(sizes[0]) else [tuple(sizes)] * num_grades
+        if len(per_grade) != num_grades:
+            raise ValueError(
+                f"hidden_layer_sizes must be one tuple of widths or one per grade ({num_grades}); got {sizes!r}"
+            )
+        hidden = [widths(layers) for layers in per_grade]
+        return structures.graded(n_inputs, hidden, n_outputs, activation=self._value("activation"))
+
+
+@dataclass(eq=False, repr=False)
+class OneGrade(Parameters):
+    """What SGDL's estimators share: one network, trained at once."""
+
+    _parameter_constraints: ClassVar[dict] = {"solver": [StrOptions(set(OPTIMISERS))]}
+    _plain: ClassVar[dict] = {"hidden_layer_sizes": (64,) * 6, "activation": "relu", "alpha": 1e-3, "max_iter": 900}
+
+    hidden_layer_sizes: Any = "auto"
+    _: KW_ONLY
+    solver: str = "muon"
+
+    def _structure(self, n_inputs: int, n_outputs: int) -> structures.Structure:
+        hidden = [widths(self._value("hidden_layer_sizes"))]
+        return structures.graded(n_inputs, hidden, n_outputs, activation=self._value("activation"))
 
 
 def widths(layers) -> tuple[int, ...]:

@@ -20,7 +20,7 @@ from ..objectives import LOSSES, Loss
 from ..training import OPTIMISERS, fit_high_precision
 from ..training.record import RunRecord
 from .base import GradedEstimator
-from .parameters import AUTO, widths
+from .parameters import ManyGrades, OneGrade, widths
 
 REGRESSION_LOSSES = ("squared_error", "huber", "quantile", "poisson")
 
@@ -30,7 +30,6 @@ class GradedRegressor(MultiOutputMixin, RegressorMixin, GradedEstimator):
     """What the three regressors share; a subclass gives its own parameters and its structure."""
 
     _parameter_constraints: ClassVar[dict] = {
-        **GradedEstimator._parameter_constraints,
         "loss": [StrOptions(set(REGRESSION_LOSSES))],
         "quantile": [Interval(numbers.Real, 0, 1, closed="neither")],
     }
@@ -73,7 +72,7 @@ class GradedRegressor(MultiOutputMixin, RegressorMixin, GradedEstimator):
 
 
 @dataclass(eq=False, repr=False)
-class MultiGradeRegressor(GradedRegressor):
+class MultiGradeRegressor(ManyGrades, GradedRegressor):
     """Multi-grade deep learning (MGDL): shallow networks, each fitted to what the earlier ones leave over.
 
     Parameters
@@ -143,30 +142,14 @@ class MultiGradeRegressor(GradedRegressor):
     """
 
     _parameter_constraints: ClassVar[dict] = {
-        **GradedRegressor._parameter_constraints,
-        "n_grades": [Interval(numbers.Integral, 1, None, closed="left"), AUTO],
         "solver": [StrOptions({*OPTIMISERS, "auto", "convex"})],
         "precision": [StrOptions({"single", "high"})],
         "residual_scaling": ["boolean"],
-        "warm_start": ["boolean"],
-    }
-    _plain: ClassVar[dict] = {
-        "n_grades": 3,
-        "hidden_layer_sizes": (64, 64),
-        "activation": "relu",
-        "alpha": 1e-3,
-        "max_iter": 300,
     }
 
-    n_grades: Any = "auto"
-    hidden_layer_sizes: Any = "auto"
     _: KW_ONLY
     precision: str = "single"
     residual_scaling: bool = True
-    warm_start: bool = False
-
-    def _structure(self, n_inputs: int, n_outputs: int) -> structures.Structure:
-        return graded_structure(self, n_inputs, n_outputs)
 
     def _fit_grades(self, rows, held_out, full_batch, continuing, observers, checkpoint) -> None:
         if self.precision == "high":
@@ -228,27 +211,12 @@ class MultiGradeRegressor(GradedRegressor):
 
 
 @dataclass(eq=False, repr=False)
-class SingleGradeRegressor(GradedRegressor):
+class SingleGradeRegressor(OneGrade, GradedRegressor):
     """Standard deep learning (SGDL): one network, trained at once. Parameters as in ``MultiGradeRegressor``."""
-
-    _parameter_constraints: ClassVar[dict] = {
-        **GradedRegressor._parameter_constraints,
-        "solver": [StrOptions(set(OPTIMISERS))],
-    }
-
-    hidden_layer_sizes: Any = (64, 64, 64, 64, 64, 64)
-    _: KW_ONLY
-    activation: Any = "relu"
-    solver: str = "muon"
-    alpha: Any = 1e-3
-    max_iter: Any = 900
-
-    def _structure(self, n_inputs: int, n_outputs: int) -> structures.Structure:
-        return structures.graded(n_inputs, [widths(self.hidden_layer_sizes)], n_outputs, activation=self.activation)
 
 
 @dataclass(eq=False, repr=False)
-class MultiScaleRegressor(GradedRegressor):
+class MultiScaleRegressor(OneGrade, GradedRegressor):
     """Multi-scale deep learning (MSDL): sub-networks on the input times each of ``scales``, outputs summed.
 
     ``hidden_layer_sizes`` are the widths of each sub-network, ``activation`` is one name; other parameters as in
@@ -256,36 +224,19 @@ class MultiScaleRegressor(GradedRegressor):
     """
 
     _parameter_constraints: ClassVar[dict] = {
-        **GradedRegressor._parameter_constraints,
-        "activation": [StrOptions(set(ACTIVATIONS))],
-        "solver": [StrOptions(set(OPTIMISERS))],
+        "activation": [StrOptions({*ACTIVATIONS, "auto"})],
         "scales": ["array-like"],
     }
 
-    hidden_layer_sizes: Any = (32, 32, 32)
+    _plain: ClassVar[dict] = {**OneGrade._plain, "hidden_layer_sizes": (32, 32, 32)}
+
     _: KW_ONLY
     scales: Any = (1.0, 2.0, 4.0, 8.0)
-    activation: Any = "relu"
-    solver: str = "muon"
-    alpha: Any = 1e-3
-    max_iter: Any = 900
 
     def _structure(self, n_inputs: int, n_outputs: int) -> structures.Structure:
-        layers = (n_inputs, *widths(self.hidden_layer_sizes), n_outputs)
+        layers = (n_inputs, *widths(self._value("hidden_layer_sizes")), n_outputs)
         scales = tuple(float(scale) for scale in self.scales)
-        return (MultiScaleNetwork(Network(layers, self.activation), scales),)
-
-
-def graded_structure(estimator, n_inputs: int, n_outputs: int) -> structures.Structure:
-    """One network per grade, from n_grades, hidden_layer_sizes and activation."""
-    sizes, num_grades = list(estimator._value("hidden_layer_sizes")), estimator._value("n_grades")
-    per_grade = sizes if sizes and np.ndim(sizes[0]) else [tuple(sizes)] * num_grades
-    if len(per_grade) != num_grades:
-        raise ValueError(
-            f"hidden_layer_sizes must be one tuple of widths or one per grade ({num_grades}); got {sizes!r}"
-        )
-    hidden = [widths(layers) for layers in per_grade]
-    return structures.graded(n_inputs, hidden, n_outputs, activation=estimator._value("activation"))
+        return (MultiScaleNetwork(Network(layers, self._value("activation")), scales),)
 
 
 def _print_certificate(number: int, grade) -> None:

@@ -65,6 +65,24 @@ class RunRecord:
         """Whether the last loss is above the first, as after steps that were too long."""
         return len(self.train_loss) > 1 and bool(self.train_loss[-1] > self.train_loss[0])
 
+    def followed_by(self, other: "RunRecord") -> "RunRecord":
+        """One record of two runs, the second of which went on where the first had been."""
+
+        def joined(first: Mapping[str, np.ndarray], second: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+            later = {**second, "step": second["step"] + np.int32(self.num_steps)}
+            return {name: np.concatenate([first[name], later[name]]) for name in first}
+
+        observations = {**self.observations, **other.observations}
+        for name in self.observations.keys() & other.observations.keys():
+            observations[name] = joined(self.observations[name], other.observations[name])
+        return dataclasses.replace(
+            other,
+            columns=joined(self.columns, other.columns),
+            observations=observations,
+            num_steps=self.num_steps + other.num_steps,
+            seconds=self.seconds + other.seconds,
+        )
+
     def to_arrays(self) -> tuple[dict[str, np.ndarray], dict]:
         """Arrays and a JSON description, for a file."""
         arrays = {f"column/{name}": column for name, column in self.columns.items()}
