@@ -114,6 +114,15 @@ def test_a_file_keeps_predictions_classes_and_losses(tmp_path):
     assert loaded.fold_losses_ == model.fold_losses_
 
 
+def test_predictions_end_a_tenth_of_the_range_beyond_the_targets_also_from_a_file(tmp_path):
+    x = np.linspace(0, 1, 60)[:, None]
+    model = MultiGradeRegressor(**SMALL).fit(x, np.hstack([x, 10 - 30 * x]))
+    far = model.predict([[-5.0], [5.0]])
+    np.testing.assert_allclose(far, [[-0.1, 13], [1.1, -23]])
+    model.save(tmp_path / "line.safetensors")
+    np.testing.assert_array_equal(load_estimator(tmp_path / "line.safetensors").predict([[-5.0], [5.0]]), far)
+
+
 def test_stages_chances_and_decisions_agree():
     model = MultiGradeClassifier(**SMALL).fit(IRIS, NAMES)
     *_, last = model.staged_predict_proba(IRIS)
@@ -172,9 +181,16 @@ def test_polars_frames_have_names():
     assert list(model.feature_names_in_) == frame.columns
 
 
+def test_alpha_is_a_penalty_on_the_weights_of_a_member():
+    def size(alpha):
+        model = MultiGradeRegressor(**{**SMALL, "max_iter": 200}, loss="quantile", alpha=alpha).fit(X, Y)
+        return sum(float((layer.weight**2).sum()) for layer in model.model_.grades[1].params[:-1])
+
+    assert size(0.1) < 0.7 * size("auto")
+    assert size(0.0) == size("auto")
+
+
 def test_what_auto_does_not_take_is_refused():
-    with pytest.raises(ValueError, match="alpha must be 'auto'"):
-        MultiGradeRegressor(**SMALL, alpha=0.1).fit(X, Y)
     with pytest.raises(ValueError, match="warm_start need a solver other than 'auto'"):
         MultiGradeRegressor(**SMALL, warm_start=True).fit(X, Y)
     with pytest.raises(ValueError, match="'solver' parameter of SingleGradeClassifier"):

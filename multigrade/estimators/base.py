@@ -132,10 +132,8 @@ class GradedEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Structu
         given = {
             "num_grades": getattr(self, "n_grades", "auto"), "hidden": self.hidden_layer_sizes,
             "activation": self.activation, "num_steps": self.max_iter, "batch_size": self.batch_size,
-            "learning_rate": self.learning_rate,
+            "learning_rate": self.learning_rate, "weight_decay": self.alpha,
         }  # fmt: skip
-        if self.alpha != "auto":
-            raise ValueError(f"alpha must be 'auto' with solver='auto', which drops out instead; got {self.alpha!r}")
         if isinstance(self.learning_rate, str):
             raise ValueError("learning_rate='auto' needs solver 'gd', 'momentum' or 'adam'; got 'auto'")
         if not isinstance(self.learning_rate, numbers.Real) and self.learning_rate is not None:

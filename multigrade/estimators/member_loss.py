@@ -56,6 +56,11 @@ class MemberLoss(GradedLoss):
         stride = -(-len(data.targets) // RECORDED_ROWS) if is_training else 1
         return super().__call__(params, auxiliary, jax.tree.map(lambda leaf: leaf[::stride], data))
 
+    def penalty(self, params) -> Array | float:
+        """weight_decay/2 times the sum of squared weights of a member, the mean over members."""
+        squares = sum(jnp.sum(layer.weight**2) for layer in params) / params[0].weight.shape[0]
+        return 0.5 * self.weight_decay * squares if self.weight_decay else 0.0
+
     def _sum(self, params, block: Any) -> Array:
         scores = block.scores + self._output(params, block)
         return jnp.sum(block.weights * self.loss(scores, block.targets))

@@ -53,6 +53,7 @@ class Size:
     patience: int  # records without improvement after which a grade ends
     learning_rate: float = 3e-3
     dropout: float = 0.2
+    weight_decay: float = 0.0
     activation: str = "silu"
     num_grades: int = 3
 
@@ -167,9 +168,10 @@ def _train(table: Table, network: Members, loss: Loss, size: Size, index: int, s
         keep="best",
         observers=observers,
     )
-    objective = MemberLoss(network, loss=loss, dropout=size.dropout)
+    judge = MemberLoss(network, loss=loss, dropout=size.dropout)
+    objective = dataclasses.replace(judge, weight_decay=size.weight_decay)
     sampler = MemberBatches(size.batch_size, _thresholds(np.asarray(train.weights)))
-    problem = GradeProblem(objective, train, validation=held, sampler=sampler)
+    problem = GradeProblem(objective, train, validation=held, validation_objective=judge, sampler=sampler)
     keys = jax.random.split(jax.random.key(random.integers(2**31)))
     run = minimise(problem, _initial(network, random), plan, key=keys[0], grade=index)
     num_left = min(size.num_steps - run.record.num_steps, int(SETTLING_STEPS * size.num_steps))

@@ -22,6 +22,7 @@ from ..training.record import RunRecord
 from .base import GradedEstimator
 from .parameters import ManyGrades, OneGrade, widths
 
+MARGIN = 0.1  # of the range of the targets: so far beyond it predictions of solver="auto" may lie; our choice
 REGRESSION_LOSSES = ("squared_error", "huber", "quantile", "poisson")
 
 
@@ -50,8 +51,9 @@ class GradedRegressor(MultiOutputMixin, RegressorMixin, GradedEstimator):
         y = np.asarray(y, np.float64)
         if self.loss == "poisson" and not np.all(y >= 0):
             raise ValueError(f"y must not be negative with loss='poisson'; got {np.min(y)}")
-        self._y_is_flat = y.ndim == 1
-        return y.reshape(len(y), -1), weights
+        self._y_is_flat, y = y.ndim == 1, y.reshape(len(y), -1)
+        self._y_limits = _limits(y[weights > 0]) if self._is_auto() and np.any(weights) else None
+        return y, weights
 
     def predict(self, X):
         """What the sum of all grades predicts at X: (n_samples,) or (n_samples, n_outputs), as y was."""
@@ -62,13 +64,18 @@ class GradedRegressor(MultiOutputMixin, RegressorMixin, GradedEstimator):
         """The prediction after grade 1, 2, ..., in turn."""
         for outputs in self._stages(X):
             prediction = outputs * self.y_scale_ + self.y_mean_
+            if self._y_limits is not None:
+                prediction = np.clip(prediction, *self._y_limits)
             yield prediction[:, 0] if self._y_is_flat else prediction
 
     def _learned(self) -> dict:
-        return {"y_is_flat": self._y_is_flat}
+        return {"y_is_flat": self._y_is_flat, "y_limits": None if self._y_limits is None else self._y_limits.tolist()}
 
     def _set_learned(self, learned: dict) -> None:
-        self._y_is_flat = learned["y_is_flat"]
+        self._y_is_flat, limits = learned["y_is_flat"], learned.get("y_limits")
+        self._y_limits = None if limits is None else np.array(limits, float)
+        if limits is not None and self._y_limits.shape != (2, len(self.y_mean_)):
+            raise ValueError(f"y_limits must be two for each of {len(self.y_mean_)} targets; got {limits!r}")
 
 
 @dataclass(eq=False, repr=False)
@@ -96,8 +103,9 @@ class MultiGradeRegressor(ManyGrades, GradedRegressor):
         networks trained by Adam with dropout, eight members (four from 4096 rows on) in one compiled program, each of
         which leaves out an eighth of the rows.
         A grade that does not surely lower the loss on the rows left out is not added; ``fold_losses_`` has that loss
-        before any grade and after each. The prediction is the mean of the members. standardize, residual_scaling,
-        early_stopping and what belongs to it then play no part; alpha, warm_start and a checkpoint are refused.
+        before any grade and after each. The prediction is the mean of the members; it lies at most a tenth of the
+        range of y beyond that range. standardize, residual_scaling, early_stopping and what belongs to it then play no
+        part; warm_start and a checkpoint are refused.
         gd, momentum, adam, muon and lbfgs train one network per grade for as long as ``max_iter`` says: for functions
         without noise, and for the paper's methods. convex solves every grade as a two-layer ReLU network of the best
         width to its global optimum (``certificates_`` proves it). hidden_layer_sizes, activation, learning_rate,
@@ -108,13 +116,14 @@ class MultiGradeRegressor(ManyGrades, GradedRegressor):
         grade goes on), or None for the solver's default.
     alpha : float or "auto"
         Weight decay, alpha/2 times the sum of squared weights of a grade, in the loss of its standardised targets; with
-        ``residual_scaling``, of the residual divided by epsilon_l. "auto" is 1e-3.
+        ``residual_scaling``, of the residual divided by epsilon_l. "auto" is 1e-3, and 0 with solver="auto",
+        which has dropout instead.
     max_iter : int or "auto"
-        Steps per grade. "auto" is 300; with solver="auto" 1500, and 3000 from 4096 rows on, of which the rows left out
-        decide how many are kept.
+        Steps per grade. "auto" is 300; with solver="auto" at most 3000, of which the rows left out decide how many are
+        taken and kept.
     batch_size : int, "auto" or None
-        Rows per step; "auto" takes all up to 4096 rows and 1024 random ones beyond (128 and 256 with solver="auto"),
-        None takes all.
+        Rows per step; "auto" takes all up to 4096 rows and 1024 random ones beyond (with solver="auto" 64, and 256 from
+        4096 rows on), None takes all.
     precision : "single" or "high"
         "high" fits grades of sine features whose frequencies follow the spectrum of what is left over, with output
         layers solved in float64 and every choice made by leave-one-out (``multigrade.training.fit_high_precision``).
@@ -237,6 +246,12 @@ class MultiScaleRegressor(OneGrade, GradedRegressor):
         layers = (n_inputs, *widths(self._value("hidden_layer_sizes")), n_outputs)
         scales = tuple(float(scale) for scale in self.scales)
         return (MultiScaleNetwork(Network(layers, self._value("activation")), scales),)
+
+
+def _limits(y: np.ndarray) -> np.ndarray:
+    """The range of each target and a tenth of it beyond, (2, targets): no row's error then outweighs all others."""
+    low, high = y.min(axis=0), y.max(axis=0)
+    return np.stack([low - MARGIN * (high - low), high + MARGIN * (high - low)])
 
 
 def _print_certificate(number: int, grade) -> None:
