@@ -73,9 +73,9 @@ class GradedRegressor(MultiOutputMixin, RegressorMixin, GradedEstimator):
 
     def _set_learned(self, learned: dict) -> None:
         self._y_is_flat, limits = learned["y_is_flat"], learned.get("y_limits")
-        self._y_limits = None if limits is None else np.array(limits, float)
-        if limits is not None and self._y_limits.shape != (2, len(self.y_mean_)):
+        if limits is not None and np.shape(limits) != (2, len(self.y_mean_)):
             raise ValueError(f"y_limits must be two for each of {len(self.y_mean_)} targets; got {limits!r}")
+        self._y_limits = None if limits is None else np.array(limits, float)
 
 
 @dataclass(eq=False, repr=False)
