@@ -162,6 +162,7 @@ def test_a_bad_table_gets_one_line_and_leaves_no_file(tmp_path, attempt, name):
         (["fit", "data.csv", "--classify", "--method", "msdl"], "--method must be mgdl or sgdl with --classify"),
         (["fit", "data.csv", "--target", "y,y"], "target must name every column once; got 'y,y'"),
         (["fit", "data.csv", "--method", "x"], "--method must be one of"),
+        (["fit", "data.csv", "--early-stopping"], "--early-stopping needs another --optimiser than auto"),
         (["fit", "data.csv", "--model", "nowhere/m.safetensors"], "does not exist"),
         (["fit", "data.csv", "--model", "m.pkl"], "must end in .safetensors"),
         (["predict", "data.csv", "data.csv", "-o", "out.csv"], "not a multigrade estimator"),
@@ -260,6 +261,13 @@ def test_a_grade_that_is_left_out_is_told_of(tmp_path, call):
     assert kept < 3
     assert f"grade {kept + 1}: did not help on the rows held out, and was left out" in told
     assert -1 < float(re.search(r"R2 on the 8 rows held out: (.*)", told)[1]) < 1
+
+
+def test_auto_tells_the_loss_on_the_rows_left_out(table, call):
+    options = "--target y --steps 20 --width 8 --layers 1 --model m.safetensors".split()
+    told = call("fit", "data.csv", *options, cwd=table)
+    first, *_, last = load_estimator(table / "m.safetensors").fold_losses_
+    assert f"rows that members left out: {first:.3g} before any grade, {last:.3g} with all grades" in told
 
 
 @pytest.mark.parametrize("method", ["mgdl", "sgdl", "msdl"])

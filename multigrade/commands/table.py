@@ -66,6 +66,8 @@ def fit(
     optimiser = optimiser or ("auto" if method == "mgdl" else "muon")
     if optimiser not in OPTIMISERS or (optimiser == "auto" and method != "mgdl"):
         raise ValueError(f"--optimiser must be one of {', '.join(OPTIMISERS)}; got {optimiser!r}")
+    if early_stopping and optimiser == "auto":
+        raise ValueError("--early-stopping needs another --optimiser than auto, whose members always leave rows out")
     limits = {
         "--grades": (grades, 1000),
         "--width": (width, 2**15),  # beyond it no memory holds the members
@@ -170,7 +172,10 @@ def _print_fit(estimator, inputs, targets) -> None:
 
 
 def _held_out_score(estimator, inputs, targets, measure, word: str) -> str:
-    """The score on rows that no step has seen, where there are such."""
+    """How good it is on rows that no step has seen, where there are such."""
+    if estimator.solver == "auto":
+        first, *_, last = estimator.fold_losses_
+        return f"loss on the rows that members left out: {first:.3g} before any grade, {last:.3g} with all grades"
     if not estimator.early_stopping:
         return f"no rows were held out: --early-stopping holds out a tenth, and prints the {word} on them"
     _, (inputs, targets, _) = estimator._split(inputs, targets, [1.0] * len(inputs))
