@@ -155,31 +155,36 @@ class Looks:
 
 
 def of_optimisers() -> None:
-    """What a look at Adam's own map adds to a run, ten leading eigenvalues of it, and what Lyapunov exponents cost.
+    """What looks at Adam's own map add to a run, ten leading eigenvalues of it, and what Lyapunov exponents cost.
 
     By the processor's time, which other processes disturb less than the clock.
     """
-    data, structure = setting(1), structures.SGDL_1
+    data, steps = setting(1), 4 * CADENCE
 
-    def fit(steps, *observers):
+    def fit(steps, *observers, rate=0.001):
         start = time.process_time()
-        plan = Plan(steps, "adam", record_every=1000, observers=observers)
-        fit_grades(structure, data.x_train, data.y_train, plan)
+        plan = Plan(steps, "adam", rate, record_every=1000, observers=observers)
+        fit_grades(structures.SGDL_1, data.x_train, data.y_train, plan)
         return time.process_time() - start
 
-    fit(100, Looks())  # compiles
-    looks = Looks()
-    whole, looked = fit(4 * CADENCE, looks), looks.took[1:]
-    share = 100 * sum(looked) / (whole - sum(looks.took))
-    print(f"SGDL-1 by Adam: a look of SpectrumObserver every {CADENCE} steps adds {share:.0f} % to {4 * CADENCE} steps")
-    print(f"  ({whole - sum(looks.took):.1f} s; looks of {', '.join(f'{each:.2f}' for each in looked)} s)")
-    for snapshot in looks.seen[1:]:
+    def ten_leading(snapshot):
         start = time.process_time()
         arguments = snapshot.loss, snapshot.params, snapshot.optimiser, snapshot.optimiser_state
         found = map_spectrum(*arguments, learning_rate=snapshot.learning_rate)
-        print(f"  ten leading after {snapshot.step} steps: {time.process_time() - start:.2f} s; {found.sentence}")
-    # The first round compiles.
-    times = [(fit(1000), fit(1000, ExponentObserver(every=1000))) for _ in range(4)][1:]
+        return time.process_time() - start, found.num_products, np.count_nonzero(~np.isnan(found.values))
+
+    first = Looks()
+    fit(100, first)  # compiles
+    ten_leading(first.seen[0])
+    print(f"SGDL-1 by Adam, {steps} steps, at every {CADENCE}th a look of SpectrumObserver and ten leading eigenvalues")
+    for rate in (0.001, 0.003, 0.01):
+        looks = Looks()
+        plain, took = fit(steps, looks, rate=rate) - sum(looks.took), looks.took[1:]
+        leading = [ten_leading(snapshot) for snapshot in looks.seen[1:]]
+        shown = ", ".join(f"{each:.2f}" for each in took)
+        print(f"  rate {rate:g}: looks of {shown} s add {100 * sum(took) / plain:.0f} % to {plain:.1f} s;", end=" ")
+        print(", ".join(f"{number} converged in {num} products and {each:.2f} s" for each, num, number in leading))
+    times = [(fit(1000), fit(1000, ExponentObserver(every=1000))) for _ in range(4)][1:]  # the first compiles
     plain, exponents = np.min(times, axis=0)
     print(f"  Lyapunov exponents of 4 vectors: {exponents / plain:.1f} times a plain step")
 

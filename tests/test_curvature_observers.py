@@ -158,6 +158,13 @@ def test_summary_counts_what_left_the_band_and_the_figure_draws_it(tmp_path):
         summarise_spectrum(fit([]).records)
 
 
+def test_summary_of_an_optimiser_without_a_threshold_names_none():
+    plan = Plan(20, "muon", record_every=20, observers=[SpectrumObserver(20, num=2)])
+    (summary,) = summarise_spectrum(fit_grades(STRUCTURE[:1], X, Y, plan).records)
+    assert np.isnan(summary.median_ratio)
+    assert "threshold" not in summary.sentence
+
+
 def test_command_writes_a_figure_and_a_record_that_can_be_read_back(tmp_path):
     table, figure = tmp_path / "table.csv", tmp_path / "figure.png"
     rows = "\n".join(f"{a:.6f},{b:.6f}" for a, b in zip(X[:, 0], Y[:, 0], strict=True))

@@ -57,6 +57,17 @@ def test_every_public_function_says_what_it_takes_and_what_it_gives(module):
             assert given.strip(), f"{name}: Returns"
 
 
+@pytest.mark.parametrize("module", [".convex", ".curvature"])
+def test_every_public_record_says_what_its_fields_are(module):
+    package = importlib.import_module(f"multigrade{module}")
+    for name in package.__all__:
+        record = getattr(package, name)
+        fields = getattr(record, "_fields", None) or list(getattr(record, "__dataclass_fields__", ()))
+        _, _, taken = (inspect.getdoc(record) or "").partition("Parameters\n----------\n")
+        named = {word for line in taken.splitlines() for word in re.split(r"[ ,]+", line.partition(" :")[0])}
+        assert [field for field in fields if field not in named] == [], name
+
+
 def command_lines(page: str) -> list[str]:
     lines = [line for block in blocks(page, "bash", "") for line in block.replace("\\\n", " ").splitlines()]
     inline = re.findall(r"`(multigrade [^`]+)`", PAGES[page].read_text())

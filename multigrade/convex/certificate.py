@@ -45,6 +45,15 @@ class Certificate:
 
     ``dual_bound`` is for the program over its own patterns. ``full_dual_bound`` holds for all patterns, hence for
     every network of any width; it equals ``dual_bound`` if ``is_full`` and is usually far weaker if not.
+
+    Parameters
+    ----------
+    objective : of the point
+    dual_bound, full_dual_bound : lower bounds on the optimum
+    num_patterns : of the program
+    is_full : whether these are all patterns
+    iterations : what the solver took
+    outcome : how it ended
     """
 
     objective: float
@@ -88,10 +97,17 @@ def _own_objective(program: ConvexProgram, weights: np.ndarray) -> float:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class ConvexSolution:
-    """A point of a program and the proof of how good it is."""
+    """A point of a program and the proof of how good it is.
+
+    Parameters
+    ----------
+    program : the convex program
+    weights : the point, (outputs, 2, patterns, features)
+    certificate : its objective, bounds and outcome
+    """
 
     program: ConvexProgram
-    weights: np.ndarray  # (outputs, 2, P, d)
+    weights: np.ndarray
     certificate: Certificate
 
 

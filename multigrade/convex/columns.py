@@ -29,6 +29,13 @@ class PatternSearch:
     """Which patterns a program has: all of them if they are at most ``max_patterns``, else those of a search.
 
     The search starts with ``num_samples`` random patterns and adds at most as many in each of ``max_rounds`` rounds.
+
+    Parameters
+    ----------
+    max_patterns : the largest number of patterns that are listed
+    num_samples : random patterns at the start, and at most so many new ones in a round
+    max_rounds : of the search
+    seed : of the random patterns
     """
 
     max_patterns: int = 10_000

@@ -27,7 +27,14 @@ SOLVERS: dict[str, Callable[..., ConvexSolution]] = {"newton": solve_newton, "fi
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class ConvexGrade:
-    """One grade: its network, the (hidden, output) layers in float64, and the certificate of its program."""
+    """One grade.
+
+    Parameters
+    ----------
+    network : of two layers
+    params : its hidden and its output layer, in float64
+    certificate : of its program
+    """
 
     network: Network
     params: tuple[Layer, Layer]
@@ -44,7 +51,12 @@ class ConvexGrade:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class ConvexFit:
-    """The grades in order; the model is their sum."""
+    """The sum of its grades.
+
+    Parameters
+    ----------
+    grades : in order
+    """
 
     grades: tuple[ConvexGrade, ...]
 

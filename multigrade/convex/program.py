@@ -35,30 +35,43 @@ from .arrangements import (
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class ConvexProgram:
-    """X, E, beta and the patterns; a point is an array of weights (outputs, 2, P, d), u at [k, 0], v at [k, 1]."""
+    """X, E, beta and the patterns; a point is an array of weights (outputs, 2, P, d), u at [k, 0], v at [k, 1].
 
-    inputs: np.ndarray  # X, (N, d): bias column appended, rows scaled by the root of their sample weight
-    targets: np.ndarray  # E, (N, outputs), scaled likewise
-    patterns: np.ndarray  # (P, N), boolean
-    regularisation: float  # beta > 0
-    is_full: bool  # the patterns are all there are, so that p* is the network's own optimum
-    has_bias: bool  # the last column of X is the bias
-    # Of all patterns: the rows that bound cells (others are equal to one of them up to rounding), and how far each row
-    # is from what it is taken for; both (N,).
+    Parameters
+    ----------
+    inputs : X, (N, d), with a column of ones for the bias; rows scaled by the root of their sample weight
+    targets : E, (N, outputs), scaled likewise
+    patterns : (P, N), boolean
+    regularisation : beta > 0
+    is_full : whether the patterns are all there are, so that p* is the network's own optimum
+    has_bias : whether the last column of X is the bias
+    is_wall : of all patterns, (N,): which rows bound cells; others are equal to one of them up to rounding
+    slack : of all patterns, (N,): how far each row is from what it is taken for
+    centred : of all patterns and with a bias: the middle c of the inputs before they are scaled, and x_n - c
+    """
+
+    inputs: np.ndarray
+    targets: np.ndarray
+    patterns: np.ndarray
+    regularisation: float
+    is_full: bool
+    has_bias: bool
     is_wall: np.ndarray | None = None
     slack: np.ndarray | None = None
-    # Of all patterns and with a bias: the middle c of the inputs before they are scaled, and x_n - c.
     centred: tuple[np.ndarray, np.ndarray] | None = None
 
     @property
     def num_patterns(self) -> int:
+        """P."""
         return len(self.patterns)
 
     @property
     def point_shape(self) -> tuple[int, int, int, int]:
+        """(outputs, 2, P, d)."""
         return (self.targets.shape[1], 2, self.num_patterns, self.inputs.shape[1])
 
     def with_regularisation(self, regularisation: float) -> "ConvexProgram":
+        """The same program with another beta."""
         check_positive("regularisation", regularisation)
         return dataclasses.replace(self, regularisation=float(regularisation))
 

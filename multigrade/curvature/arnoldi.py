@@ -25,7 +25,7 @@ import numpy as np
 import scipy.linalg
 from threadpoolctl import threadpool_limits
 
-from .lanczos import NUM_CHECKS
+from .lanczos import NUM_CHECKS, Operator
 
 NUM_BALANCINGS = 5  # Chen and Demmel's choice
 FIRST_ROOM, GROWTH = 32, 1.2  # vectors at the first look for convergence, and how many times more at each one after it
@@ -33,12 +33,6 @@ MAX_ROOM, MAX_ENTRIES = 600, 2**26  # vectors of a Krylov space, and numbers in 
 MAX_CHECKS = 100  # steps that are spent on telling a copy from a Ritz value that overshoots
 EPSILON = float(np.finfo(np.float64).eps)
 ENDS = {"outermost": np.abs, "leftmost": lambda values: -np.real(values)}
-
-
-class Operator(Protocol):
-    @property
-    def size(self) -> int: ...
-    def __call__(self, v: np.ndarray) -> np.ndarray: ...
 
 
 class Transposable(Operator, Protocol):

@@ -15,7 +15,14 @@ from .products import HessianOperator, Loss
 
 @dataclasses.dataclass(frozen=True)
 class SpectralDensity:
-    """The spectral measure (1/M) sum_i delta(lambda_i) as nodes (probes, steps) and weights, which sum to 1."""
+    """The spectral measure (1/M) sum_i delta(lambda_i).
+
+    Parameters
+    ----------
+    nodes : (probes, steps)
+    weights : of the nodes; they sum to 1
+    num_parameters : M
+    """
 
     nodes: np.ndarray
     weights: np.ndarray

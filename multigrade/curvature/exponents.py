@@ -98,7 +98,14 @@ class ExponentObserver:
     """Records the ``num`` largest exponents per step over each stretch of ``every`` steps, and since the start.
 
     Recorded: ``exponents`` (num,) of the stretch that ends here, falling for a long stretch; ``mean`` (num,) since step
-    0; ``held``, how many entries have no derivative. Both are 0 at step 0. ``reorthogonalise`` is in steps.
+    0; ``held``, how many entries have no derivative. Both are 0 at step 0.
+
+    Parameters
+    ----------
+    every : steps of a stretch, a multiple of ``reorthogonalise``
+    num : tangent vectors
+    reorthogonalise : steps between the moments at which they are made orthonormal again
+    name : under which the record has it
     """
 
     every: int = 1000
@@ -115,6 +122,7 @@ class ExponentObserver:
 
     @property
     def companion(self) -> Tangents:
+        """What goes along with the run."""
         return Tangents(self.num, self.reorthogonalise)
 
     def observe(self, snapshot: Snapshot, carry: Mapping[str, np.ndarray] | None) -> Observation:

@@ -30,8 +30,11 @@ METRIC = "relative error at frequencies "
 
 @dataclasses.dataclass(frozen=True)
 class FrequencyErrors:
-    """Energy of an error by bands of frequency; ``edges`` (bands + 1) in cycles per unit of the inputs.
+    """Energy of an error by bands of frequency.
 
+    Parameters
+    ----------
+    edges : of the bands, (bands + 1,), in cycles per unit of the inputs
     energies : mean square of the error's part in each band
     target_energies : the same of the target; NaN without one
     """

@@ -29,11 +29,14 @@ DEFECTIVE = 1e5  # an eigenvalue with such a condition number is known to half o
 class MapSpectrum:
     """Leading eigenvalues of J, from the outside in.
 
+    Parameters
+    ----------
     values : complex, by falling modulus (or by rising real part, if asked for); NaN where not converged
     residuals : ||J x - value x|| for unit vectors x, after balancing
     conditions : an error e in J moves the eigenvalue by about condition * e; huge for a defective one
     converged : whether residual * condition is within the tolerance for all of them
     sentence : what was found and what was not, in words
+    num_products : with J
     size, num_held : entries of z, and how many of them are held as they have no derivative
     """
 
@@ -59,12 +62,18 @@ class MapSpectrum:
     @property
     def is_oscillating(self) -> np.ndarray:
         """For each eigenvalue, whether it is outside and turns: complex, or negative as below -1 in plain descent."""
-        turns = (np.real(self.values) < 0) | (np.abs(np.imag(self.values)) > ROUNDING)
-        return self.is_outside & turns
+        return is_oscillating(self.values)
 
     @property
     def num_oscillating(self) -> int:
+        """How many are oscillating."""
         return int(np.count_nonzero(self.is_oscillating))
+
+
+def is_oscillating(values: np.ndarray) -> np.ndarray:
+    """Whether eigenvalues of a step are outside the unit circle, by more than rounding, and off the positive axis."""
+    turns = (np.real(values) < 0) | (np.abs(np.imag(values)) > ROUNDING)
+    return (np.abs(values) > 1 + ROUNDING) & turns
 
 
 def map_spectrum(

@@ -24,7 +24,7 @@ from jax.tree_util import Partial
 
 from ..training.optimisers import default_rate, make_optimiser
 from .arnoldi import Balanced, Krylov
-from .products import CPU_FRIENDLY, Loss, as_pytree, widen
+from .products import CPU_FRIENDLY, Loss, apply, as_pytree, is_symmetric, num_parameters, widen
 
 LINE_SEARCHES = (optax.ScaleByZoomLinesearchState, optax.ScaleByBacktrackingLinesearchState)
 
@@ -50,9 +50,13 @@ class OptimiserStep:
 class IterationMap:
     """J at a point as an operator on flat float64 vectors: ``map(v)`` is J v, ``map.transpose(v)`` is J' v.
 
-    ``step`` (a ``jax.tree_util.Partial``) takes the point, a pytree whose first entry are the parameters, to the next
-    one. Entries are in the order of ``ravel_pytree``, the parameters first; ``num_parameters`` of ``size``.
+    Entries are in the order of ``ravel_pytree``, the parameters first; ``num_parameters`` of ``size``.
     ``is_held`` marks those that are taken out, as the step has no derivative there; J is 0 in their rows and columns.
+
+    Parameters
+    ----------
+    step : a ``jax.tree_util.Partial`` that takes the point to the next one
+    point : a pytree whose first entry are the parameters
     """
 
     def __init__(self, step: Partial, point):
@@ -61,7 +65,7 @@ class IterationMap:
             self.moving = _moving(self.step, self.point)
             after, self._product = _linearise(self.moving, self.step, self.point)
             self.size = sum(leaf.size for leaf in self._leaves(self.point))
-        self.num_parameters = sum(np.size(leaf) for leaf in jax.tree.leaves(point[0]))
+        self.num_parameters = num_parameters(point[0])
         self.num_products = 0
         self.is_held = np.zeros(self.size, bool)
         if not np.isfinite(after).all():
@@ -94,16 +98,17 @@ class IterationMap:
             raise FloatingPointError(NOT_FINITE)
 
     def __call__(self, v: np.ndarray) -> np.ndarray:
-        return self._applied(_apply, v)
+        return self._applied(apply, v)
 
     def transpose(self, v: np.ndarray) -> np.ndarray:
+        """J' v."""
         return self._applied(_apply_transposed, v)
 
-    def _applied(self, apply, v: np.ndarray) -> np.ndarray:
+    def _applied(self, product, v: np.ndarray) -> np.ndarray:
         self.num_products += 1
         v = np.where(self.is_held, 0, np.asarray(v, np.float64).reshape(-1))
         with jax.enable_x64(True):
-            return np.where(self.is_held, 0, np.asarray(apply(self._product, v)))
+            return np.where(self.is_held, 0, np.asarray(product(self._product, v)))
 
     def dense(self) -> np.ndarray:
         """J as a matrix, for small maps."""
@@ -116,16 +121,13 @@ class IterationMap:
 
     @property
     def num_held(self) -> int:
+        """How many entries are held."""
         return int(self.is_held.sum())
 
     @property
     def is_symmetric(self) -> bool:
         """Whether J is, to rounding, as it is for plain descent; looked for where there is no state alone."""
-        if self.size != self.num_parameters:
-            return False
-        u, v = np.random.default_rng(3).standard_normal((2, self.size))
-        Ju, Jv = self(u), self(v)
-        return bool(abs(u @ Jv - v @ Ju) <= 1e-11 * (np.linalg.norm(u) * np.linalg.norm(Jv)))
+        return self.size == self.num_parameters and is_symmetric(self)
 
 
 def optimiser_map(loss: Loss, params, optimiser, state=None, *, learning_rate: float | None = None) -> IterationMap:
@@ -144,10 +146,7 @@ def optimiser_map(loss: Loss, params, optimiser, state=None, *, learning_rate: f
     IterationMap
         Its products with J and J', as a linear operator.
     """
-    transformation = make_optimiser(optimiser)
-    rate = default_rate(optimiser) if learning_rate is None else float(learning_rate)
-    state = transformation.init(jax.tree.map(jnp.asarray, params)) if state is None else state
-    check_smooth(state)
+    transformation, state, rate = started(optimiser, params, state, learning_rate)
     return IterationMap(Partial(OptimiserStep(transformation), as_pytree(loss), rate), (params, state))
 
 
@@ -189,18 +188,22 @@ def auxiliary_map(
     IterationMap
         Of parameters, state and u.
     """
-    transformation = make_optimiser(optimiser)
-    rate = default_rate(optimiser) if learning_rate is None else float(learning_rate)
-    state = transformation.init(jax.tree.map(jnp.asarray, params)) if state is None else state
-    check_smooth(state)
+    transformation, state, rate = started(optimiser, params, state, learning_rate)
     return IterationMap(Partial(AuxiliaryStep(transformation), objective, data, rate), (params, state, auxiliary))
 
 
-def check_smooth(state) -> None:
-    """ValueError for an optimiser that searches along a line: where the search ends is no smooth function."""
+def started(optimiser, params, state=None, learning_rate: float | None = None):
+    """The transformation, its state (that of its start if None) and the rate (that of its name, or 1, if None).
+
+    ValueError for an optimiser that searches along a line: where the search ends is no smooth function.
+    """
+    transformation = make_optimiser(optimiser)
+    rate = default_rate(optimiser) if learning_rate is None else float(learning_rate)
+    state = transformation.init(jax.tree.map(jnp.asarray, params)) if state is None else state
     nodes = jax.tree.leaves(state, is_leaf=lambda node: isinstance(node, LINE_SEARCHES))
     if any(isinstance(node, LINE_SEARCHES) for node in nodes):
         raise ValueError("optimiser must not search along lines, as lbfgs does, for its map to have a derivative")
+    return transformation, state, rate
 
 
 def _moving(step, point) -> tuple[bool, ...]:
@@ -228,11 +231,6 @@ def _linearise(moving: tuple[bool, ...], step, point):
         return ravel_pytree([leaf for leaf, moves in zip(there, moving, strict=True) if moves])[0]
 
     return jax.linearize(flat_step, flat)
-
-
-@jax.jit(compiler_options=CPU_FRIENDLY)
-def _apply(product, v):
-    return product(v)
 
 
 @jax.jit(compiler_options=CPU_FRIENDLY)

@@ -32,9 +32,13 @@ MAX_PRODUCTS = 600  # at one look: ten eigenvalues in a crowd at 1 are not worth
 
 @dataclasses.dataclass(frozen=True)
 class StepSpectrum:
-    """The step of an optimiser other than plain descent: its outermost eigenvalue, its leftmost ones, its curvature.
+    """The spectrum of the step of an optimiser other than plain descent.
 
-    ``curvature`` is None where the optimiser has no threshold (Muon).
+    Parameters
+    ----------
+    outermost : its eigenvalue of largest modulus
+    leftmost : its eigenvalues of smallest real part
+    curvature : largest eigenvalue of P^-1 H and threshold; None where the optimiser has none (Muon)
     """
 
     outermost: MapSpectrum
@@ -58,7 +62,12 @@ Rule = Callable[[IterationSpectrum | StepSpectrum], str | None]
 
 @dataclasses.dataclass(frozen=True)
 class EdgeOfStability:
-    """Stop when the smallest eigenvalue of I - eta H falls below ``threshold``; see ``edge_of_stability``."""
+    """Stop when the smallest eigenvalue of I - eta H falls below ``threshold``; see ``edge_of_stability``.
+
+    Parameters
+    ----------
+    threshold : the eigenvalue at which a grade ends
+    """
 
     threshold: float
 
@@ -104,9 +113,17 @@ class SpectrumObserver:
     has none); ``held``, the entries that have no derivative. The other outermost ones crowd at 1 and would cost most of
     the time: ``map_spectrum`` finds them.
     For both: ``learning_rate``; ``converged``, 0 where some of the eigenvalues are NaN. lbfgs is refused.
+
+    Parameters
+    ----------
+    every : steps between looks; the paper's cadence by default
+    num : eigenvalues at each end
+    rules : each is given the spectrum, and may name a reason to stop
+    tolerance : of ``extreme_eigenvalues`` and ``map_spectrum``
+    name : under which the record has it
     """
 
-    every: int = 10_000  # the paper's cadence
+    every: int = 10_000
     num: int = 10
     rules: tuple[Rule, ...] = ()
     tolerance: float = 1e-5
@@ -172,9 +189,15 @@ class SafeRate:
     threshold the curvature would outgrow them before the next look. An optimiser without a threshold is refused.
 
     Just below 2 / lambda_max descent is stable now but has no room for the curvature to grow before the next look, so
-    ``fraction`` is below 1. Where lambda_max was not found, or is not positive, the
-    rate stays as it is. Recorded:
+    ``fraction`` is below 1. Where lambda_max was not found, or is not positive, the rate stays as it is. Recorded:
     ``learning_rate`` from this step on, ``sharpness`` = lambda_max.
+
+    Parameters
+    ----------
+    every : steps between looks
+    fraction : of the rate at the threshold, in (0, 1]
+    tolerance : largest residual of lambda_max, relative to it
+    name : under which the record has it
     """
 
     every: int = 500
@@ -236,10 +259,8 @@ def _carry(found: ExtremeEigenvalues | PreconditionedCurvature) -> dict[str, np.
     return {"start": np.sum(found.vectors, axis=0)} if len(found.vectors) else {}
 
 
-def _start(carry: Mapping[str, np.ndarray] | None, name: str = "start") -> np.ndarray | None:
-    if not carry or name not in carry:
-        return None
-    return carry[name][None] / np.linalg.norm(carry[name])
+def _start(carry: Mapping[str, np.ndarray] | None) -> np.ndarray | None:
+    return carry["start"][None] / np.linalg.norm(carry["start"]) if carry else None
 
 
 def _padded(values: np.ndarray, num: int) -> np.ndarray:

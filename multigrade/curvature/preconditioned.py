@@ -28,8 +28,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from jax.tree_util import Partial
 
-from ..training.optimisers import default_rate, make_optimiser
-from .maps import check_smooth, owner_of
+from .maps import owner_of, started
 from .products import Loss, as_pytree, widen
 from .spectrum import extreme_eigenvalues, largest_eigenvalue
 
@@ -40,14 +39,22 @@ class NoPreconditioner(ValueError):
 
 @dataclasses.dataclass(frozen=True)
 class Preconditioner:
-    """P^-1 as a vector (0 where a second moment is 0: neurons that sleep), and the numbers of the step."""
+    """P^-1 and the numbers of the step.
+
+    Parameters
+    ----------
+    inverse : the diagonal of P^-1, 0 where a second moment is 0 (neurons that sleep)
+    momentum, intake : a and b
+    from_momentum, from_gradient : c and d
+    decay : w
+    """
 
     inverse: np.ndarray
-    momentum: float  # a
-    intake: float  # b
-    from_momentum: float  # c
-    from_gradient: float  # d
-    decay: float  # w
+    momentum: float
+    intake: float
+    from_momentum: float
+    from_gradient: float
+    decay: float
 
     def limit(self, learning_rate: float) -> float:
         """eta lambda at the threshold."""
@@ -64,7 +71,17 @@ class Preconditioner:
 
 @dataclasses.dataclass(frozen=True)
 class PreconditionedCurvature:
-    """The largest eigenvalues of P^-1 H, falling, and the threshold; NaN and ``converged`` False where not found."""
+    """The largest eigenvalues of P^-1 H, and the one that the optimiser can bear.
+
+    Parameters
+    ----------
+    values : falling; NaN where not found
+    threshold : the eigenvalue at which descent begins to oscillate
+    learning_rate : eta
+    preconditioner : P and the numbers of the step
+    converged : whether none is NaN
+    vectors : rows, which warm-start the next call
+    """
 
     values: np.ndarray
     threshold: float
@@ -80,6 +97,7 @@ class PreconditionedCurvature:
 
     @property
     def is_inside(self) -> bool:
+        """Whether the largest eigenvalue is below the threshold."""
         return self.ratio < 1
 
     @property
@@ -90,6 +108,7 @@ class PreconditionedCurvature:
 
     @property
     def sentence(self) -> str:
+        """Inside or outside, in words."""
         if not self.converged:
             return "the largest eigenvalue of P^-1 H was not found, nor whether it is inside"
         side = "inside" if self.is_inside else "outside"
@@ -123,7 +142,7 @@ def preconditioned_curvature(
     >>> found.sentence  # 20 against (2 + 2 * 0.9) / 0.1
     'inside: the largest eigenvalue of P^-1 H is 20, the threshold 38'
     """
-    rate = default_rate(optimiser) if learning_rate is None else float(learning_rate)
+    _, state, rate = started(optimiser, params, state, learning_rate)
     known = preconditioner(loss, params, optimiser, state)
     with jax.enable_x64(True):
         unravel = ravel_pytree(widen(params))[1]
@@ -158,12 +177,10 @@ def preconditioner(loss: Loss, params, optimiser, state=None) -> Preconditioner:
     Preconditioner
         The diagonal of P^-1, and the numbers that decide the threshold.
     """
-    transformation = make_optimiser(optimiser)
     with jax.enable_x64(True):
         params, loss = widen(jax.tree.map(jnp.asarray, params)), widen(as_pytree(loss))
-        state = widen(transformation.init(params) if state is None else state)
-        check_smooth(state)
-        slots = _slots(params, state)
+        transformation, state, _ = started(optimiser, params, state)
+        state, slots = widen(state), _slots(params, state)
         probed = jax.tree.map(np.asarray, _probe(transformation, slots, loss, params, state))
     return _read_off(*probed)
 

@@ -69,7 +69,7 @@ def _linearise(loss, params):
 
 
 @jax.jit(compiler_options=CPU_FRIENDLY)
-def _apply(product, v):
+def apply(product, v):
     return product(v)
 
 
@@ -93,6 +93,11 @@ class HessianOperator(LinearOperator):
     At a kink (a ReLU with input exactly 0) a rule for derivatives may give a matrix that is not symmetric, and Lanczos
     would never converge. Then H is taken a hair's breadth away, where the units in question are off; if that does not
     help, the products are those of the symmetric part, at twice the price.
+
+    Parameters
+    ----------
+    loss : from parameters to a number; any JAX function
+    params : the pytree of arrays at which H is taken
     """
 
     def __init__(self, loss: Loss, params):
@@ -105,11 +110,11 @@ class HessianOperator(LinearOperator):
         self.size = num_parameters(params)
         super().__init__(np.float64, (self.size, self.size))
         self.num_products = 0
-        self._apply = _apply
-        if not self._is_symmetric():
+        self._apply = apply
+        if not is_symmetric(self):
             with jax.enable_x64(True):
                 self._product = _linearise(loss, jax.tree.map(lambda leaf: leaf - NUDGE, params))
-            if not self._is_symmetric():
+            if not is_symmetric(self):
                 self._apply = _apply_symmetric
 
     def __call__(self, v: np.ndarray) -> np.ndarray:
@@ -123,17 +128,19 @@ class HessianOperator(LinearOperator):
     def _rmatvec(self, x):
         return self(x)
 
-    def _is_symmetric(self) -> bool:
-        u, v = np.random.default_rng(3).standard_normal((2, self.size))
-        Hu, Hv = self(u), self(v)
-        size = np.linalg.norm(u) * np.linalg.norm(Hv) + np.linalg.norm(v) * np.linalg.norm(Hu)
-        return bool(abs(u @ Hv - v @ Hu) <= 1e-11 * size)
-
     def rows(self, rows: np.ndarray) -> np.ndarray:
         """H applied to every row of a matrix, all at a time; not symmetrised."""
         self.num_products += len(rows)
         with jax.enable_x64(True):
             return np.asarray(_apply_to_rows(self._product, np.asarray(rows, np.float64)))
+
+
+def is_symmetric(operator) -> bool:
+    """Whether u'A v = v'A u for two random vectors, to rounding."""
+    u, v = np.random.default_rng(3).standard_normal((2, operator.size))
+    Au, Av = operator(u), operator(v)
+    size = np.linalg.norm(u) * np.linalg.norm(Av) + np.linalg.norm(v) * np.linalg.norm(Au)
+    return bool(abs(u @ Av - v @ Au) <= 1e-11 * size)
 
 
 def hessian_vector_product(loss: Loss, params) -> Callable[[Any], Any]:

@@ -35,7 +35,13 @@ CHUNK = 2048
 
 
 class Derivatives(NamedTuple):
-    """Gradient (M,) and Hessian (M, M) of a loss."""
+    """Derivatives of a loss in M parameters, in the order of ``ravel_pytree``.
+
+    Parameters
+    ----------
+    gradient : (M,)
+    hessian : (M, M)
+    """
 
     gradient: np.ndarray
     hessian: np.ndarray
@@ -56,9 +62,14 @@ class OutputLoss(Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class SquaredError:
-    """1/(2N) sum_l ||y_l - N(x_l)||^2, eq. (DNNs loss): r = (N - y) / N, Q = I / N."""
+    """1/(2N) sum_l ||y_l - N(x_l)||^2, eq. (DNNs loss): r = (N - y) / N, Q = I / N.
 
-    targets: np.ndarray  # (N, s)
+    Parameters
+    ----------
+    targets : y, (N, s)
+    """
+
+    targets: np.ndarray
 
     def slope(self, outputs):
         return (outputs - self.targets) / len(self.targets)
@@ -71,8 +82,15 @@ class SquaredError:
 class DenoisingError:
     """1/2 ||f - g||^2 + beta/2 ||u - B g||^2 with g = g_0 + epsilon N, pixels in row-major order (Appendix C).
 
-    Q = epsilon^2 (I + beta B'B), r = epsilon (g - f + beta B'(B g - u)). ``image`` f is (rows, columns); ``splitting``
-    u is (2, rows, columns), differences down and differences right; g_0 and epsilon are 0 and 1 in the first grade.
+    Q = epsilon^2 (I + beta B'B), r = epsilon (g - f + beta B'(B g - u)).
+
+    Parameters
+    ----------
+    image : f, (rows, columns)
+    splitting : u, (2, rows, columns): differences down and differences right
+    beta : weight of the splitting
+    previous : g_0, the sum of the grades before; 0 in the first one
+    scale : epsilon, 1 in the first grade
     """
 
     image: np.ndarray

@@ -28,9 +28,14 @@ class NotConverged(UserWarning):
 class ExtremeEigenvalues:
     """The smallest and the largest eigenvalues of H, each list from the outside in.
 
-    ``smallest_residuals`` and ``largest_residuals`` are ||H v - lambda v||: an eigenvalue of H lies within that
-    distance. Values that did not reach the tolerance are NaN; then ``converged`` is False and ``sentence`` says what
-    to do. ``vectors`` (rows; none from a dense solution) warm-start the next call along a trajectory.
+    Parameters
+    ----------
+    smallest, largest : (num,), NaN where the tolerance was not reached
+    smallest_residuals, largest_residuals : ||H v - lambda v||; an eigenvalue of H lies within that distance
+    converged : whether none is NaN
+    sentence : what was found, or what to do
+    num_products : with H
+    vectors : rows (none from a dense solution), which warm-start the next call along a trajectory
     """
 
     smallest: np.ndarray
@@ -54,6 +59,12 @@ class IterationSpectrum:
 
     Gradient descent contracts along an eigenvector whose eigenvalue is in (-1, 1), oscillates and grows below -1, and
     drifts away from a saddle or a ridge above 1.
+
+    Parameters
+    ----------
+    learning_rate : eta
+    smallest, largest : (num,)
+    hessian : the eigenvalues of H that they come from
     """
 
     learning_rate: float

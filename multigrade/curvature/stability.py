@@ -43,7 +43,14 @@ def stable_learning_rate(loss: Loss, params, *, tolerance: float = 1e-6) -> floa
 
 @dataclasses.dataclass(frozen=True)
 class RateCheck:
-    """alpha and tau over the iterates that were looked at, and what the theorems make of a learning rate."""
+    """alpha and tau over the iterates that were looked at, and what the theorems make of a learning rate.
+
+    Parameters
+    ----------
+    learning_rate : eta
+    alpha : the largest ||H||; NaN where one was not found
+    tau : the largest ||I - eta H||
+    """
 
     learning_rate: float
     alpha: float
@@ -66,6 +73,7 @@ class RateCheck:
 
     @property
     def sentence(self) -> str:
+        """Inside or outside, in words."""
         if np.isnan(self.alpha):
             return f"alpha is not known, nor whether eta = {self.learning_rate:g} is inside (0, 2/alpha)"
         side = "inside" if self.is_stable else "outside"
@@ -107,9 +115,16 @@ def check_learning_rate(loss: Loss, trajectory: Iterable, learning_rate: float, 
 
 @dataclasses.dataclass(frozen=True)
 class LinearisedDescent:
-    """Gradient descent W^k beside its linearisation, in float64; ``distances`` are ||W^k - V^k||, k = 0, ..., K.
+    """Gradient descent W^k beside its linearisation V^k, k = 0, ..., K, in float64.
 
     K is ``num_steps`` + 1: the first step, which both share, and those in which they may differ.
+
+    Parameters
+    ----------
+    params, linearised : W^K and V^K
+    losses, linearised_losses : at W^k and V^k
+    distances : ||W^k - V^k||
+    step_norms : ||W^{k+1} - W^k||
     """
 
     params: object
@@ -117,7 +132,7 @@ class LinearisedDescent:
     losses: np.ndarray
     linearised_losses: np.ndarray
     distances: np.ndarray
-    step_norms: np.ndarray  # ||W^{k+1} - W^k||
+    step_norms: np.ndarray
 
 
 def linearised_descent(loss: Loss, params, learning_rate: float, num_steps: int) -> LinearisedDescent:

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..files import read_arrays, telling_damage, write_arrays
 from ..training.record import RunRecord, records_from_arrays, records_to_arrays
-from .map_spectrum import ROUNDING
+from .map_spectrum import ROUNDING, is_oscillating
 
 
 class GradeSummary(NamedTuple):
@@ -49,17 +49,18 @@ class StepSummary(NamedTuple):
     most_oscillating: int  # at one look
     radius: float  # the largest modulus
     leftmost: float  # the smallest real part
-    median_ratio: float  # of lambda_max(P^-1 H) / threshold, over the second half of the looks
+    median_ratio: float  # of lambda_max(P^-1 H) / threshold, second half of the looks; NaN where there is none (Muon)
     loss_rises: float
     final_loss: float
 
     @property
     def sentence(self) -> str:
+        ratio = f"largest eigenvalue of P^-1 H at {self.median_ratio:.2f} of the threshold (median, second half); "
         return (
             f"grade {self.grade + 1}: an eigenvalue of the step outside the unit circle in {self.num_outside} of "
             f"{self.num_looks} spectra (largest modulus {self.radius:.3f}), oscillating in {self.num_oscillating} "
-            f"(up to {self.most_oscillating} at once, leftmost {self.leftmost:.3f}); largest eigenvalue of P^-1 H at "
-            f"{self.median_ratio:.2f} of the threshold (median, second half); the loss rose at "
+            f"(up to {self.most_oscillating} at once, leftmost {self.leftmost:.3f}); "
+            f"{'' if np.isnan(self.median_ratio) else ratio}the loss rose at "
             f"{100 * self.loss_rises:.1f} % of its records and ended at {self.final_loss:.3g}"
             + (f"; {self.num_unconverged} of the spectra did not converge" if self.num_unconverged else "")
         )
@@ -92,9 +93,7 @@ def loss_rises(losses: np.ndarray) -> float:
 
 def num_oscillating(seen) -> np.ndarray:
     """At each look, how many of the recorded leftmost eigenvalues of a step are outside the unit circle and turn."""
-    outside = np.hypot(seen["left_real"], seen["left_imag"]) > 1 + ROUNDING
-    turning = (seen["left_real"] < 0) | (np.abs(seen["left_imag"]) > ROUNDING)
-    return np.count_nonzero(outside & turning, axis=1)
+    return np.count_nonzero(is_oscillating(seen["left_real"] + 1j * seen["left_imag"]), axis=1)
 
 
 def _summarise_step(grade: int, record: RunRecord, name: str) -> StepSummary:
@@ -125,7 +124,7 @@ def _summarise(grade: int, record: RunRecord, name: str) -> GradeSummary:
         len(smallest),
         int(np.count_nonzero(seen["converged"] == 0)),
         int(np.count_nonzero(smallest[:, 0] <= -1)),
-        int(np.count_nonzero(largest[:, 0] > 1 + 1e-6)),
+        int(np.count_nonzero(largest[:, 0] > 1 + ROUNDING)),
         float(np.mean(smallest <= -1)),
         int(np.max(np.count_nonzero(smallest <= -1, axis=1))),
         float(np.fmin.reduce(smallest, axis=None)),  # NaN where nothing was found

@@ -33,8 +33,14 @@ class SpikeWarning:
     """Tells when lambda_max(P^-1 H) rises through ``level`` times the threshold of the run's optimiser.
 
     Recorded: ``ratio`` = lambda_max(P^-1 H) / threshold, from below and right within a few looks; ``warned``, 1 at the
-    looks at which it rose through ``level``. ``tell`` is given a sentence each time. An optimiser without a threshold
-    (Muon) is refused.
+    looks at which it rose through ``level``. An optimiser without a threshold (Muon) is refused.
+
+    Parameters
+    ----------
+    every : steps between looks
+    level : share of the threshold at which it warns; lower ones warn earlier
+    tell : is given a sentence at each warning
+    name : under which the record has it
     """
 
     every: int = 10
