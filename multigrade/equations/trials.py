@@ -13,6 +13,7 @@ from .problem import Problem
 from .rows import Basis, Group, draw_groups, norm, residual_of, usual_scales
 
 NUM_WAVES = {1: 40, 2: 120, 3: 200}  # of a trial
+WIDER = 3  # times as many in the last comparison
 STRETCHES = (0.5, 2.0)  # along one axis
 MAX_LOOKS = 10  # for layers, each with the coordinates that the one before has found
 NUM_JUDGES = 400  # points
@@ -33,8 +34,11 @@ def choose_coordinates(problem: Problem, basis: Basis, shape: np.ndarray) -> tup
         if len(choices) < max(len(_choices(layers)), 1):
             break
         trials = [_Trial.with_layers(problem, choice) for choice in choices]
-        trial = reduce(lambda old, new: new if new.is_better_than(old) else old, trials)
-        best = trial if trial.is_better_than(best, BETTER) else best
+        trial = reduce(lambda a, b: b if b.is_better_than(a, BETTER if b.has_more(a) else 1.0) else a, trials)
+        # Later looks know better where the layers are, so that they win where the residuals are alike.
+        best = trial if trial.is_better_than(best, BETTER if trial.has_more(best) else 1 / BETTER) else best
+    if trial is not best and trial.wider().is_better_than(best.wider(), 1.0):
+        best = trial
     return best.start.coordinates, _stretched(best).shape
 
 
@@ -53,9 +57,9 @@ def _are_alike(layers: Sequence[SteepLayer], others: Sequence[SteepLayer]) -> bo
 class _Trial:
     """A small grade in these coordinates, with waves of this shape."""
 
-    def __init__(self, problem: Problem, start: Basis, shape: np.ndarray):
+    def __init__(self, problem: Problem, start: Basis, shape: np.ndarray, num_times: int = 1):
         self.problem, self.start, self.shape = problem, start, shape
-        waves = lattice(len(shape), NUM_WAVES.get(len(shape), 200), shape)
+        waves = lattice(len(shape), num_times * NUM_WAVES.get(len(shape), 200), shape)
         self.solved, _ = with_waves(problem, start, waves, np.random.default_rng(1))
         self.judges = draw_groups(problem, start, np.random.default_rng(3), NUM_JUDGES, NUM_JUDGES)
         self.scales = usual_scales(start, self.judges)
@@ -67,6 +71,10 @@ class _Trial:
         shape = np.ones(len(low))
         shape[[layer.axis for layer in layers]] = 2.0
         return _Trial(problem, Basis.of(problem, Coordinates(low, high, layers)), shape)
+
+    def wider(self) -> "_Trial":
+        """The same with more waves, which tell more of these coordinates."""
+        return _Trial(self.problem, self.start, self.shape, WIDER)
 
     def is_smooth(self) -> bool:
         return self._residual(self.solved) < IS_SMOOTH * self._residual(self.start)
@@ -81,7 +89,11 @@ class _Trial:
         ranges = np.ptp(self.solved.values(points), axis=0)
         return np.max(slopes / np.where(ranges > 0, ranges, np.inf)[:, None], axis=1)
 
-    def is_better_than(self, other: "_Trial", factor: float = 1.0) -> bool:
+    def has_more(self, other: "_Trial") -> bool:
+        """Whether there are more layers, which takes a clearly smaller residual."""
+        return len(self.start.coordinates.layers) > len(other.start.coordinates.layers)
+
+    def is_better_than(self, other: "_Trial", factor: float) -> bool:
         """Whether the residual is smaller, by a factor, at the points of both."""
         ours, theirs = (np.hypot(self._residual(t.solved), other._residual(t.solved)) for t in (self, other))
         return bool(ours < factor * theirs)
