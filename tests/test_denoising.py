@@ -7,7 +7,7 @@ import pytest
 import skimage
 
 from multigrade import restore
-from multigrade.restore.clipping import clipped_mean, is_clipped, unclipped
+from multigrade.restore.clipping import clipped_mean, clipped_variance, is_clipped, unclipped
 from multigrade.restore.clock import OutOfTime
 from multigrade.restore.colour import decorrelated
 from multigrade.restore.denoising import denoised, describe_noise, locally_smoothed
@@ -28,11 +28,15 @@ def noisy(clean, sigma, *, clip=False):
 
 
 @pytest.mark.parametrize("clean", [CAMERA, ASTRONAUT], ids=["camera", "astronaut"])
-@pytest.mark.parametrize(("sigma", "clip"), [(10, False), (25, False), (25, True)])
+@pytest.mark.parametrize(("sigma", "clip"), [(10, False), (25, False), (25, True), (50, True)])
 def test_white_noise_is_found_white_and_of_its_level_though_clipped(clean, sigma, clip):
     noise = describe_noise(noisy(clean, sigma, clip=clip))
     assert noise.kind == "white"
     assert 255 * noise.sigma == pytest.approx(sigma, rel=0.05)
+
+
+def test_a_drawing_in_black_and_white_has_no_noise():
+    assert describe_noise(skimage.data.horse()[None].astype(np.float32)).sigma == 0
 
 
 def test_bands_of_white_noise_add_up_to_its_variance():
@@ -73,6 +77,7 @@ def test_variance_that_follows_brightness_is_found():
 def test_clipped_mean_is_the_mean_of_clipped_values_and_is_undone():
     values = np.clip(0.05 + 0.1 * np.random.default_rng(4).standard_normal(400_000), 0, 1)
     assert clipped_mean(np.array(0.05), 0.1) == pytest.approx(values.mean(), abs=5e-4)
+    assert clipped_variance(np.array(0.05), 0.1) == pytest.approx(values.var(), rel=0.01)
     x = np.linspace(0, 1, 30)
     np.testing.assert_allclose(unclipped(clipped_mean(x, 0.1), 0.1), x, atol=1e-3)
     assert unclipped(np.array([0.01]), 0.1)[0] == 0

@@ -15,7 +15,7 @@ import dataclasses
 import numpy as np
 from scipy.ndimage import uniform_filter
 
-from .clipping import is_clipped, unclipped
+from .clipping import clipped_level, is_clipped, unclipped
 from .clock import OutOfTime, Told, is_over, nobody, part_of
 from .colour import decorrelated, recorrelated
 from .correlated import correlated_estimate
@@ -26,6 +26,7 @@ from .noise_model import NoiseModel, noise_model, total, variance_line
 from .tiles import tiled
 
 MANY_CLIPPED = 0.005  # share of the pixels from which on Stein's estimate says nothing
+LEAST_CLIPPED = 32  # pixels on a side, from which on the level is read off clipped blocks
 LARGE = 4_000_000  # pixels, from which on time is saved: no probe
 AROUND = 5  # pixels on a side of what a mean is taken over, where there is no time for more
 SURE_ENOUGH = 0.04  # standard error of the estimated square error, as a share of it: three times it is half a dB
@@ -74,7 +75,10 @@ def describe_noise(observed: np.ndarray, sigma: float | None = None) -> Noise:
     channels = decorrelated(observed)
     model = noise_model(channels, clipped)
     if model is None:
-        return Noise("white", estimate_noise(observed) / 255, True, clipped)
+        level = estimate_noise(observed) / 255
+        if level and clipped.any() and min(clipped.shape) >= LEAST_CLIPPED:  # 0 is a drawing
+            level = clipped_level(observed)
+        return Noise("white", level, True, clipped)
     if not model.is_white:
         everything = np.sqrt(np.mean([total(bands) for bands in model.bands]))
         return Noise("correlated", float(everything), True, clipped, model=model)
