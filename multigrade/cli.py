@@ -11,6 +11,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from .commands import claims, demo, evidence, image, info, report, reproduce, runs, solve, spectrum, table
+from .commands._record import command_of
 from .version import __version__
 
 UsageError: Any = typer.BadParameter.__base__
@@ -61,8 +62,9 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 for command in (
-    demo.demo, table.fit, table.predict, solve.solve, spectrum.spectrum, *image.commands(),
-    reproduce.reproduce, runs.runs, claims.claims, evidence.evidence, report.report, info.info,
+    demo.demo, command_of(table.Fit), table.predict, command_of(solve.Solve), command_of(spectrum.Spectrum),
+    *map(command_of, (image.Regress, image.Denoise, image.Deblur, image.Inpaint, image.Upsample)),
+    command_of(reproduce.Reproduce), runs.runs, claims.claims, evidence.evidence, report.report, info.info,
 ):  # fmt: skip
     app.command(command.__name__, cls=_Command)(command)
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -272,11 +273,12 @@ def test_auto_tells_the_loss_on_the_rows_left_out(table, call):
 
 @pytest.mark.parametrize("method", ["mgdl", "sgdl", "msdl"])
 def test_what_is_not_given_is_the_estimators_own(method):
-    from multigrade.commands.table import _estimator
+    from multigrade.commands.table import Fit
 
-    estimator = _estimator(method, False, None, None, n_grades=None, max_iter=None)
-    assert estimator.get_params() == type(estimator)().get_params()
-    assert _estimator(method, False, 5, 2).hidden_layer_sizes == (5, 5)
+    estimator = Fit(data=Path("data.csv"), method=method)._estimator()
+    assert estimator.get_params() == type(estimator)(random_state=0).get_params()
+    wide = Fit(data=Path("data.csv"), method=method, width=5, layers=2)._estimator()
+    assert wide.hidden_layer_sizes == (5, 5)
 
 
 def test_predictions_keep_their_digits(tmp_path):

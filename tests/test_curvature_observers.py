@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 from multigrade import pictures, structures
 from multigrade.cli import app
 from multigrade.commands._spectrum import load_problem, run_spectrum, structure_for
+from multigrade.commands.spectrum import Spectrum
 from multigrade.curvature import (
     SafeRate,
     SpectrumObserver,
@@ -176,7 +177,7 @@ def test_command_writes_a_figure_and_a_record_that_can_be_read_back(tmp_path):
     assert figure.stat().st_size > 0
     records, description = load_spectrum(tmp_path / "figure.safetensors")
     assert (description["source"], description["method"]) == ("table.csv", "mgdl")
-    again = run_spectrum(str(table), method="mgdl", steps=20, every=10, num=2, edge=-0.95)
+    again = run_spectrum(Spectrum(source=str(table), method="mgdl", steps=20, every=10, num=2, edge=-0.95))
     for record, repeated in zip(records, again, strict=True):
         seen, expected = record.observations["spectrum"], repeated.observations["spectrum"]
         np.testing.assert_allclose(seen["smallest"], expected["smallest"], rtol=1e-9)
@@ -206,7 +207,7 @@ def test_command_reads_settings_and_images(tmp_path):
     with pytest.raises(ValueError, match="not a PNG, JPEG or TIFF image"):
         load_problem(str(tmp_path / "text.png"))
     with pytest.raises(ValueError, match="method must be one of"):
-        run_spectrum("1", method="adam")
+        run_spectrum(Spectrum(source="1", method="adam"))
 
 
 @pytest.mark.parametrize("is_colour", [False, True])

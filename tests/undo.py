@@ -78,7 +78,7 @@ UNDOINGS = [
     Undoing(
         "spectrum overwrites its input",
         "commands/spectrum.py",
-        "if is_same_file(written, source):",
+        "if is_same_file(written, self.source):",
         "if False:",
         "test_fuzz.py::test_what_a_trial_got_through_is_refused_in_one_line_and_leaves_nothing"
         "[spectrum good.png -o good.png]",

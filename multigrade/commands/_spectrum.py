@@ -15,6 +15,7 @@ from ..synthetic import setting
 from ..tables import read_table, split_target
 from ..training import Plan, RunRecord, fit_grades
 from ..training.observers import Observer
+from .spectrum import Spectrum
 
 METHODS = ("sgdl", "mgdl", "msdl")
 JUDGED = ("gd", "momentum", "adam", "muon")  # lbfgs searches along lines: its step has no derivative
@@ -33,45 +34,26 @@ class Problem(NamedTuple):
     scale_width: int
 
 
-def run_spectrum(
-    source: str,
-    *,
-    method: str = "mgdl",
-    optimiser: str = "gd",
-    learning_rate: float | None = None,
-    batch_size: int | None = None,
-    steps: int = 100_000,
-    every: int | None = None,
-    num: int = 10,
-    edge: float | None = None,
-    target: str | None = None,
-    stride: int | None = None,
-    seed: int = 0,
-    observers: Sequence[Observer] = (),
-) -> tuple[RunRecord, ...]:
-    """Train and record the spectrum of the optimiser's step every ``every`` steps: one record per grade.
-
-    ``source`` is "1" or "2" for the paper's settings, an image's path or a free picture's name (grey, every
-    ``stride``-th pixel, 4), or the path of a table (column ``target``, "y", from the others, all standardised).
-    ``steps`` are per grade. ``edge`` ends a grade when the smallest eigenvalue falls below it; the paper's image runs
-    use -0.95.
-    """
-    if method not in METHODS:
-        raise ValueError(f"method must be one of {', '.join(METHODS)}; got {method!r}")
-    if optimiser not in JUDGED:
-        raise ValueError(f"optimiser must be one of {', '.join(JUDGED)}; got {optimiser!r}")
-    if steps < 1:
-        raise ValueError(f"steps must be at least 1; got {steps!r}")
-    every = max(steps // 50, 1) if every is None else every
-    rules = () if edge is None else (edge_of_stability(edge),)
-    spectrum = SpectrumObserver(every=every, num=num, rules=rules)
-    problem = load_problem(source, target=target, stride=stride)
-    rate = learning_rate
-    if learning_rate is None and optimiser == "gd":
-        rate = SYNTHETIC_RATES.get((source, method.upper()), OTHER_RATE)
-    record_every, observers = math.gcd(every, 100), (spectrum, *observers)
-    plan = Plan(steps, optimiser, rate, batch_size, record_every=record_every, observers=observers, seed=seed)
-    return fit_grades(structure_for(problem, method), problem.inputs, problem.targets, plan).records
+def run_spectrum(given: Spectrum, observers: Sequence[Observer] = ()) -> tuple[RunRecord, ...]:
+    """Train and record the spectrum of the optimiser's step every so many steps: one record per grade."""
+    if given.method not in METHODS:
+        raise ValueError(f"method must be one of {', '.join(METHODS)}; got {given.method!r}")
+    if given.optimiser not in JUDGED:
+        raise ValueError(f"optimiser must be one of {', '.join(JUDGED)}; got {given.optimiser!r}")
+    if given.steps < 1:
+        raise ValueError(f"steps must be at least 1; got {given.steps!r}")
+    every = max(given.steps // 50, 1) if given.every is None else given.every
+    rules = () if given.edge is None else (edge_of_stability(given.edge),)
+    spectrum = SpectrumObserver(every=every, num=given.num, rules=rules)
+    problem = load_problem(given.source, target=given.target, stride=given.stride)
+    rate = given.learning_rate
+    if rate is None and given.optimiser == "gd":
+        rate = SYNTHETIC_RATES.get((given.source, given.method.upper()), OTHER_RATE)
+    plan = Plan(
+        given.steps, given.optimiser, rate, given.batch_size, record_every=math.gcd(every, 100),
+        observers=(spectrum, *observers), seed=given.seed,
+    )  # fmt: skip
+    return fit_grades(structure_for(problem, given.method), problem.inputs, problem.targets, plan).records
 
 
 def load_problem(source: str, *, target: str | None = None, stride: int | None = None) -> Problem:

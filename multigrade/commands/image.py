@@ -1,15 +1,12 @@
 """``multigrade regress | denoise | deblur | inpaint | upsample``: a picture in, a better picture out.
 
-The options of a command are the fields of a record, so that each is written once; ``commands`` makes of every record a
-function that Typer understands, and gives it the record to run.
+Each command is a record (see ``_record``); what they share stands in ``ImageCommand`` and ``RestoreCommand``.
 """
 
 import dataclasses
-import inspect
 import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, ClassVar, get_type_hints
+from typing import Annotated, ClassVar
 
 import typer
 
@@ -55,6 +52,34 @@ class ImageCommand:
     @property
     def read_files(self) -> dict[str, str | None]:
         return {"the input": self.picture}
+
+    def run(self) -> None:
+        """Check everything, then load, degrade, restore, write and print."""
+        from .. import pictures
+        from ..files import all_or_none, atomic_path, finite
+
+        if self.recipe in OLD_RECIPES:
+            new = OLD_RECIPES[self.recipe]
+            typer.echo(
+                f"multigrade: recipe {self.recipe} is now called {new}; the old name goes with version 0.2", err=True
+            )
+            return dataclasses.replace(self, recipe=new).run()
+        _check_files(self)
+        picture = pictures.load(self.picture)
+        output = pictures.check_output(self.output, picture)
+        from . import _restoration  # JAX from here on
+
+        result = _restoration.run(self, picture)
+        with all_or_none():
+            pictures.save(output, result.picture)
+            if self.figure is not None:
+                result.draw(self.figure)
+            if self.json_file is not None:
+                with atomic_path(self.json_file) as temporary:
+                    temporary.write_text(json.dumps(finite(result.metrics), indent=1, allow_nan=False) + "\n")
+        self.checkpoint.unlink(missing_ok=True)
+        if not self.quiet:
+            result.print(output)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -120,62 +145,6 @@ class Upsample(RestoreCommand):
 
     factor: Annotated[int, typer.Option(help="How many times as large, per side.")] = 2
     task = "upsample"
-
-
-def commands() -> list[Callable[..., None]]:
-    """The function of each command, with the fields of its record as parameters."""
-    return [_command(record) for record in (Regress, Denoise, Deblur, Inpaint, Upsample)]
-
-
-def _command(record: type[ImageCommand]) -> Callable[..., None]:
-    def command(**given) -> None:
-        _run(record(**given))
-
-    hints = get_type_hints(record, include_extras=True)
-    fields = sorted(dataclasses.fields(record), key=lambda field: field.default is not dataclasses.MISSING)
-    empty = inspect.Parameter.empty
-    parameters = [
-        inspect.Parameter(
-            field.name,
-            inspect.Parameter.KEYWORD_ONLY,
-            default=empty if field.default is dataclasses.MISSING else field.default,
-            annotation=hints[field.name],
-        )
-        for field in fields
-    ]
-    command.__name__, command.__doc__ = record.task, record.__doc__
-    command.__annotations__ = {field.name: hints[field.name] for field in fields}
-    command.__signature__ = inspect.Signature(parameters)  # pyright: ignore[reportFunctionMemberAccess]
-    return command
-
-
-def _run(given: ImageCommand) -> None:
-    """Check everything, then load, degrade, restore, write and print."""
-    from .. import pictures
-    from ..files import all_or_none, atomic_path, finite
-
-    if given.recipe in OLD_RECIPES:
-        new = OLD_RECIPES[given.recipe]
-        typer.echo(
-            f"multigrade: recipe {given.recipe} is now called {new}; the old name goes with version 0.2", err=True
-        )
-        given = dataclasses.replace(given, recipe=new)
-    _check_files(given)
-    picture = pictures.load(given.picture)
-    output = pictures.check_output(given.output, picture)
-    from . import _restoration  # JAX from here on
-
-    result = _restoration.run(given, picture)
-    with all_or_none():
-        pictures.save(output, result.picture)
-        if given.figure is not None:
-            result.draw(given.figure)
-        if given.json_file is not None:
-            with atomic_path(given.json_file) as temporary:
-                temporary.write_text(json.dumps(finite(result.metrics), indent=1, allow_nan=False) + "\n")
-    given.checkpoint.unlink(missing_ok=True)
-    if not given.quiet:
-        result.print(output)
 
 
 def _check_files(given: ImageCommand) -> None:

@@ -1,5 +1,6 @@
 """``multigrade fit`` and ``multigrade predict``: tables in, model and predictions out."""
 
+import dataclasses
 import warnings
 from pathlib import Path
 from typing import Annotated, Any
@@ -9,30 +10,38 @@ import typer
 # For the completion of the shell, which must not wait for JAX.
 METHODS = ["mgdl", "sgdl", "msdl"]
 OPTIMISERS = ["auto", "gd", "momentum", "adam", "muon", "lbfgs"]
+MOST = {"grades": 1000, "width": 2**15, "layers": 1000, "steps": 2**31 - 1}  # a wider network fits no memory
 TensorBoard = Annotated[Path | None, typer.Option(help="Write TensorBoard files to this folder while it goes.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
 
 
-def fit(
-    data: Annotated[Path, typer.Argument(help="CSV with a header, or NPZ with arrays X and y.")],
-    target: Annotated[str, typer.Option(help="Column to predict; several separated by commas.")] = "y",
-    model: Annotated[Path, typer.Option(help="Where to write the fitted model.")] = Path("model.safetensors"),
-    method: Annotated[str, typer.Option(help="mgdl, sgdl or msdl.", autocompletion=lambda: METHODS)] = "mgdl",
-    classify: Annotated[bool, typer.Option("--classify", help="The target holds classes, by name or number.")] = False,
-    grades: Annotated[int | None, typer.Option(help="Number of grades (mgdl); 3 if not given.")] = None,
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Fit:
+    """Fit a table: multigrade fit data.csv --target y --model m.safetensors
+
+    An interrupted fit continues where it was when the same command is run again; with optimiser auto, which takes
+    seconds, it starts anew.
+    """
+
+    data: Annotated[Path, typer.Argument(help="CSV with a header, or NPZ with arrays X and y.")]
+    target: Annotated[str, typer.Option(help="Column to predict; several separated by commas.")] = "y"
+    model: Annotated[Path, typer.Option(help="Where to write the fitted model.")] = Path("model.safetensors")
+    method: Annotated[str, typer.Option(help="mgdl, sgdl or msdl.", autocompletion=lambda: METHODS)] = "mgdl"
+    classify: Annotated[bool, typer.Option("--classify", help="The target holds classes, by name or number.")] = False
+    grades: Annotated[int | None, typer.Option(help="Number of grades (mgdl); 3 if not given.")] = None
     width: Annotated[
         int | None,
         typer.Option(
             help="Neurons per hidden layer; 64 (with optimiser auto 128 for many rows; 32 for msdl) if not given."
         ),
-    ] = None,
+    ] = None
     layers: Annotated[
         int | None, typer.Option(help="Hidden layers: 2 per grade of mgdl, 6 for sgdl, 3 for msdl if not given.")
-    ] = None,
+    ] = None
     steps: Annotated[
         int | None,
         typer.Option(help="Steps per grade; with optimiser auto by rows, else 300 (mgdl) or 900, if not given."),
-    ] = None,
+    ] = None
     optimiser: Annotated[
         str | None,
         typer.Option(
@@ -40,74 +49,94 @@ def fit(
             "auto for mgdl and muon otherwise if not given.",
             autocompletion=lambda: OPTIMISERS,
         ),
-    ] = None,
-    learning_rate: Annotated[
-        float | None, typer.Option(help="Peak rate; the optimiser's default if not given.")
-    ] = None,
+    ] = None
+    learning_rate: Annotated[float | None, typer.Option(help="Peak rate; the optimiser's default if not given.")] = None
     early_stopping: Annotated[
-        bool,
+        bool | None,
         typer.Option(help="Hold out a tenth of the rows; stop on them, and keep only grades that improve on them."),
-    ] = False,
-    seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
-    tensorboard: TensorBoard = None,
-    quiet: Quiet = False,
-) -> None:
-    """Fit a table: multigrade fit data.csv --target y --model m.safetensors
+    ] = None
+    seed: Annotated[int, typer.Option(help="Random seed.")] = 0
+    tensorboard: TensorBoard = None
+    quiet: Quiet = False
 
-    An interrupted fit continues where it was when the same command is run again; with optimiser auto, which takes
-    seconds, it starts anew.
-    """
-    from ..files import check_output
-    from ..tables import numbered, read_table, split_target, target_columns
+    def run(self) -> None:
+        from ..files import check_output
+        from ..tables import numbered, read_table, split_target, target_columns
 
-    check_output(model, (".safetensors",))
-    if grades is not None and method != "mgdl":
-        raise ValueError(f"--grades belongs to --method mgdl; got --method {method}")
-    optimiser = optimiser or ("auto" if method == "mgdl" else "muon")
-    if optimiser not in OPTIMISERS or (optimiser == "auto" and method != "mgdl"):
-        raise ValueError(f"--optimiser must be one of {', '.join(OPTIMISERS)}; got {optimiser!r}")
-    if early_stopping and optimiser == "auto":
-        raise ValueError("--early-stopping needs another --optimiser than auto, whose members always leave rows out")
-    limits = {
-        "--grades": (grades, 1000),
-        "--width": (width, 2**15),  # beyond it no memory holds the members
-        "--layers": (layers, 1000),
-        "--steps": (steps, 2**31 - 1),
-    }
-    for name, (value, most) in limits.items():
-        if value is not None and (value < 1 or (most and value > most)):
-            raise ValueError(f"{name} must be at least 1{f' and at most {most}' if most else ''}; got {value}")
-    table = read_table(data, target.split(",") if classify else ())
-    inputs, targets = split_target(table, target)
-    if classify:
-        targets = _classes(table, target, targets)
-    estimator = _estimator(
-        method, classify, width, layers, n_grades=grades, max_iter=steps, solver=optimiser, learning_rate=learning_rate,
-        early_stopping=early_stopping, random_state=seed,
-    )  # fmt: skip
-    checkpoint = model.with_suffix(".checkpoint")
-    import numpy as np
-    from sklearn.exceptions import ConvergenceWarning
+        check_output(self.model, (".safetensors",))
+        self._check()
+        table = read_table(self.data, self.target.split(",") if self.classify else ())
+        inputs, targets = split_target(table, self.target)
+        if self.classify:
+            targets = _classes(table, self.target, targets)
+        estimator = self._estimator()
+        self._train(estimator, inputs.values, targets)
+        estimator.target_names = target_columns(table, self.target)
+        if not self.quiet:
+            _print_fit(estimator, inputs.values, targets)
+        names = inputs.columns
+        if self.data.suffix.lower() == ".csv" or names != numbered("x", len(names)):  # as of a data frame
+            import numpy as np
 
-    from ._live import watching
+            estimator.feature_names_in_ = np.array(names, dtype=object)
+        estimator.save(self.model)
+        self._checkpoint.unlink(missing_ok=True)
+        if not self.quiet:
+            print(f"model written to {self.model}")
 
-    view = {"quiet": quiet, "tensorboard": tensorboard, "checkpoint": checkpoint}
-    num_grades = _num_grades(estimator)
-    with watching(num_grades, "fit", **view) as observers, warnings.catch_warnings():
-        if not quiet:
-            warnings.simplefilter("ignore", ConvergenceWarning)  # the outcomes are printed below
-        estimator.fit(
-            inputs.values, targets, observers=observers, checkpoint=None if optimiser == "auto" else checkpoint
-        )
-    estimator.target_names = target_columns(table, target)
-    if not quiet:
-        _print_fit(estimator, inputs.values, targets)
-    if data.suffix.lower() == ".csv" or inputs.columns != numbered("x", len(inputs.columns)):  # as of a data frame
-        estimator.feature_names_in_ = np.array(inputs.columns, dtype=object)
-    estimator.save(model)
-    checkpoint.unlink(missing_ok=True)
-    if not quiet:
-        print(f"model written to {model}")
+    @property
+    def _checkpoint(self) -> Path:
+        return self.model.with_suffix(".checkpoint")
+
+    @property
+    def _solver(self) -> str:
+        return self.optimiser or ("auto" if self.method == "mgdl" else "muon")
+
+    def _check(self) -> None:
+        if self.grades is not None and self.method != "mgdl":
+            raise ValueError(f"--grades belongs to --method mgdl; got --method {self.method}")
+        if self._solver not in OPTIMISERS or (self._solver == "auto" and self.method != "mgdl"):
+            raise ValueError(f"--optimiser must be one of {', '.join(OPTIMISERS)}; got {self._solver!r}")
+        if self.early_stopping and self._solver == "auto":
+            raise ValueError(
+                "--early-stopping needs another --optimiser than auto, whose members always leave rows out"
+            )
+        for name, most in MOST.items():
+            value = getattr(self, name)
+            if value is not None and not 1 <= value <= most:
+                raise ValueError(f"--{name} must be at least 1 and at most {most}; got {value}")
+
+    def _estimator(self):
+        """The estimator of the method, with its own value of whatever is None."""
+        from .. import estimators
+
+        names = {"mgdl": "MultiGrade", "sgdl": "SingleGrade", "msdl": "MultiScale"}
+        if self.method not in names:
+            raise ValueError(f"--method must be one of {', '.join(names)}; got {self.method!r}")
+        if self.classify and self.method == "msdl":
+            raise ValueError("--method must be mgdl or sgdl with --classify; got msdl")
+        kind = getattr(estimators, names[self.method] + ("Classifier" if self.classify else "Regressor"))
+        given = {
+            "n_grades": self.grades, "max_iter": self.steps, "solver": self._solver,
+            "learning_rate": self.learning_rate, "early_stopping": self.early_stopping, "random_state": self.seed,
+        }  # fmt: skip
+        estimator = kind(**{name: value for name, value in given.items() if value is not None})
+        if self.width is not None or self.layers is not None:
+            own = estimator._value("hidden_layer_sizes")
+            estimator.hidden_layer_sizes = (self.width or own[0],) * (self.layers or len(own))
+        return estimator
+
+    def _train(self, estimator, inputs, targets) -> None:
+        from sklearn.exceptions import ConvergenceWarning
+
+        from ._live import watching
+
+        view = {"quiet": self.quiet, "tensorboard": self.tensorboard, "checkpoint": self._checkpoint}
+        checkpoint = None if self._solver == "auto" else self._checkpoint
+        with watching(_num_grades(estimator), "fit", **view) as observers, warnings.catch_warnings():
+            if not self.quiet:
+                warnings.simplefilter("ignore", ConvergenceWarning)  # the outcomes are printed
+            estimator.fit(inputs, targets, observers=observers, checkpoint=checkpoint)
 
 
 def _classes(table, target: str, codes):
@@ -120,24 +149,6 @@ def _classes(table, target: str, codes):
         return np.array(table.labels[target.strip()])[codes.astype(int)]
     is_whole = np.array_equal(codes, np.rint(codes)) and np.abs(codes).max() < 2**53
     return codes.astype(int) if is_whole else codes
-
-
-def _estimator(method: str, classify: bool, width: int | None, layers: int | None, **parameters):
-    """The estimator of a method, with its own value of whatever is None."""
-    from .. import estimators
-
-    names = {"mgdl": "MultiGrade", "sgdl": "SingleGrade", "msdl": "MultiScale"}
-    if method not in names:
-        raise ValueError(f"--method must be one of {', '.join(names)}; got {method!r}")
-    if classify and method == "msdl":
-        raise ValueError("--method must be mgdl or sgdl with --classify; got msdl")
-    kind = getattr(estimators, names[method] + ("Classifier" if classify else "Regressor"))
-    given = {name: value for name, value in parameters.items() if value is not None}
-    estimator = kind(**given)
-    if width is not None or layers is not None:
-        own = estimator._value("hidden_layer_sizes")
-        estimator.hidden_layer_sizes = (width or own[0],) * (layers or len(own))
-    return estimator
 
 
 def _num_grades(estimator) -> int:
