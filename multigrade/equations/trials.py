@@ -1,7 +1,7 @@
 """Small grades that are tried out: which coordinates, and how much finer the waves are along one axis."""
 
 from collections.abc import Sequence
-from functools import reduce
+from functools import cached_property, reduce
 
 import numpy as np
 
@@ -18,6 +18,7 @@ STRETCHES = (0.5, 2.0)  # along one axis
 MAX_LOOKS = 10  # for layers, each with the coordinates that the one before has found
 NUM_JUDGES = 400  # points
 BETTER = 0.7  # of the residual, for a choice to be made
+MUCH_BETTER = 0.3  # and for waves that are stretched further than layers ask for
 IS_SMOOTH = 1e-4  # a trial whose residual relative to that of u = 0 is below needs no layers
 
 
@@ -34,11 +35,10 @@ def choose_coordinates(problem: Problem, basis: Basis, shape: np.ndarray) -> tup
         if len(choices) < max(len(_choices(layers)), 1):
             break
         trials = [_Trial.with_layers(problem, choice) for choice in choices]
-        trial = reduce(lambda a, b: b if b.is_better_than(a, BETTER if b.has_more(a) else 1.0) else a, trials)
-        # Later looks know better where the layers are, so that they win where the residuals are alike.
-        best = trial if trial.is_better_than(best, BETTER if trial.has_more(best) else 1 / BETTER) else best
-    if trial is not best and trial.wider().is_better_than(best.wider(), 1.0):
-        best = trial
+        trial = reduce(lambda old, new: new if new.is_better_than(old) else old, trials)
+        best = trial if trial.is_better_than(best, BETTER) else best
+    # The last trial knows best where the layers are. Small grades that resolve little can mislead; wider ones decide.
+    best = trial if trial is not best and trial.wider.is_better_than(best.wider, BETTER) else best
     return best.start.coordinates, _stretched(best).shape
 
 
@@ -72,6 +72,7 @@ class _Trial:
         shape[[layer.axis for layer in layers]] = 2.0
         return _Trial(problem, Basis.of(problem, Coordinates(low, high, layers)), shape)
 
+    @cached_property
     def wider(self) -> "_Trial":
         """The same with more waves, which tell more of these coordinates."""
         return _Trial(self.problem, self.start, self.shape, WIDER)
@@ -89,11 +90,7 @@ class _Trial:
         ranges = np.ptp(self.solved.values(points), axis=0)
         return np.max(slopes / np.where(ranges > 0, ranges, np.inf)[:, None], axis=1)
 
-    def has_more(self, other: "_Trial") -> bool:
-        """Whether there are more layers, which takes a clearly smaller residual."""
-        return len(self.start.coordinates.layers) > len(other.start.coordinates.layers)
-
-    def is_better_than(self, other: "_Trial", factor: float) -> bool:
+    def is_better_than(self, other: "_Trial", factor: float = 1.0) -> bool:
         """Whether the residual is smaller, by a factor, at the points of both."""
         ours, theirs = (np.hypot(self._residual(t.solved), other._residual(t.solved)) for t in (self, other))
         return bool(ours < factor * theirs)
@@ -104,8 +101,12 @@ def _slopes(u, x):
 
 
 def _stretched(trial: _Trial) -> _Trial:
-    """The trial, or one whose waves are finer or coarser along an axis, if that is clearly better."""
+    """The trial, or one whose waves are finer or coarser along an axis, if that is clearly better.
+
+    Waves across layers are finer already. What more helps a few of them there need not help many.
+    """
     dimensions, best = len(trial.shape), trial
+    factor = MUCH_BETTER if trial.start.coordinates.layers else BETTER
     shapes = {tuple(trial.shape / trial.shape.max())}
     for axis in range(dimensions if dimensions > 1 else 0):
         for stretch in STRETCHES:
@@ -113,5 +114,5 @@ def _stretched(trial: _Trial) -> _Trial:
             if tuple(shape / shape.max()) not in shapes:
                 shapes.add(tuple(shape / shape.max()))
                 other = _Trial(trial.problem, trial.start, shape / shape.max())
-                best = other if other.is_better_than(best, BETTER) else best
+                best = other if other.is_better_than(best, factor) else best
     return best
