@@ -1,7 +1,7 @@
 """Small grades that are tried out: which coordinates, and how much finer the waves are along one axis."""
 
 from collections.abc import Sequence
-from functools import cached_property, reduce
+from functools import reduce
 
 import numpy as np
 
@@ -20,6 +20,7 @@ NUM_JUDGES = 400  # points
 BETTER = 0.7  # of the residual, for a choice to be made
 MUCH_BETTER = 0.3  # and for waves that are stretched further than layers ask for
 IS_SMOOTH = 1e-4  # a trial whose residual relative to that of u = 0 is below needs no layers
+IS_COARSE = 0.01  # and one above resolves too little to be trusted
 
 
 def choose_coordinates(problem: Problem, basis: Basis, shape: np.ndarray) -> tuple[Coordinates, np.ndarray]:
@@ -29,7 +30,7 @@ def choose_coordinates(problem: Problem, basis: Basis, shape: np.ndarray) -> tup
     as they are. A trial that does not resolve a layer yet can be worse than the one before and still show it better.
     """
     trial = best = _Trial(problem, basis, shape)
-    for _ in range(0 if trial.is_smooth() else MAX_LOOKS):
+    for _ in range(0 if trial.relative_residual < IS_SMOOTH else MAX_LOOKS):
         layers = steep_layers(trial.steepness, trial.start.coordinates, np.random.default_rng(2))
         choices = [choice for choice in _choices(layers) if not _are_alike(choice, trial.start.coordinates.layers)]
         if len(choices) < max(len(_choices(layers)), 1):
@@ -38,7 +39,8 @@ def choose_coordinates(problem: Problem, basis: Basis, shape: np.ndarray) -> tup
         trial = reduce(lambda old, new: new if new.is_better_than(old) else old, trials)
         best = trial if trial.is_better_than(best, BETTER) else best
     # The last trial knows best where the layers are. Small grades that resolve little can mislead; wider ones decide.
-    best = trial if trial is not best and trial.wider.is_better_than(best.wider, BETTER) else best
+    if trial is not best and best.relative_residual > IS_COARSE and trial.wider().is_better_than(best.wider(), BETTER):
+        best = trial
     return best.start.coordinates, _stretched(best).shape
 
 
@@ -72,13 +74,13 @@ class _Trial:
         shape[[layer.axis for layer in layers]] = 2.0
         return _Trial(problem, Basis.of(problem, Coordinates(low, high, layers)), shape)
 
-    @cached_property
     def wider(self) -> "_Trial":
         """The same with more waves, which tell more of these coordinates."""
         return _Trial(self.problem, self.start, self.shape, WIDER)
 
-    def is_smooth(self) -> bool:
-        return self._residual(self.solved) < IS_SMOOTH * self._residual(self.start)
+    @property
+    def relative_residual(self) -> float:
+        return self._residual(self.solved) / (self._residual(self.start) or 1.0)
 
     def _residual(self, basis: Basis) -> float:
         return norm(basis, self.judges, self.scales)
