@@ -44,7 +44,7 @@ def _estimates(observed: np.ndarray, told: Told, noise: np.float32) -> np.ndarra
     height, width = observed.shape[1:]
     even = np.pad(observed, ((0, 0), (0, height % 2), (0, width % 2)), mode="symmetric")
     passes = nonlocal_passes(even, noise, told)
-    seen = learned.seen_by(even[:1], [image[:1] for image in passes], noise[None])
+    seen = learned.seen_by(even[:1], [image[:1] for image in passes], np.full(1, noise))
     added = [learned.unfolded(np.asarray(each)) for each in _corrections(learned.trained(), seen)]
     images = np.stack([passes[-1]] * (1 + len(added)))
     images[1:, :1] += noise * np.cumsum(added, axis=0)
