@@ -182,7 +182,8 @@ def _train(table: Table, network: Members, loss: Loss, size: Size, index: int, s
     ):
         return run
     rate = warmup_cosine(SETTLING_RATE * size.learning_rate, num_left, 0.05)
-    plan = dataclasses.replace(plan, steps=num_left, learning_rate=rate)
+    # Observers have seen the grade: a second run of it would begin a view anew.
+    plan = dataclasses.replace(plan, steps=num_left, learning_rate=rate, observers=())
     settled = minimise(problem, run.params, plan, key=keys[1], grade=index)
     return dataclasses.replace(settled, record=run.record.followed_by(settled.record))
 

@@ -66,19 +66,12 @@ class RunRecord:
         return len(self.train_loss) > 1 and bool(self.train_loss[-1] > self.train_loss[0])
 
     def followed_by(self, other: "RunRecord") -> "RunRecord":
-        """One record of two runs, the second of which went on where the first had been."""
-
-        def joined(first: Mapping[str, np.ndarray], second: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-            later = {**second, "step": second["step"] + np.int32(self.num_steps)}
-            return {name: np.concatenate([first[name], later[name]]) for name in first}
-
-        observations = {**self.observations, **other.observations}
-        for name in self.observations.keys() & other.observations.keys():
-            observations[name] = joined(self.observations[name], other.observations[name])
+        """One record of two runs, the second of which went on where the first had been, without observers."""
+        later = {**other.columns, "step": other.columns["step"] + np.int32(self.num_steps)}
         return dataclasses.replace(
             other,
-            columns=joined(self.columns, other.columns),
-            observations=observations,
+            columns={name: np.concatenate([column, later[name]]) for name, column in self.columns.items()},
+            observations=self.observations,
             num_steps=self.num_steps + other.num_steps,
             seconds=self.seconds + other.seconds,
         )
