@@ -15,6 +15,8 @@ from .commands._record import command_of
 from .version import __version__
 
 UsageError: Any = typer.BadParameter.__base__
+HEARD = threading.Event()  # that an interrupt has ended a command
+HEARD_SECONDS = 0.2  # in which an interrupt has begun to end what runs, or is sent again
 
 
 class _Commands(TyperGroup):
@@ -30,6 +32,7 @@ class _Commands(TyperGroup):
             print(f"multigrade: {message.rstrip('.')}; {where} --help lists what there is", file=sys.stderr)
             raise typer.Exit(2) from None
         except KeyboardInterrupt as interrupt:
+            HEARD.set()
             print(f"multigrade: interrupted{interrupt}", file=sys.stderr)
             raise typer.Exit(130) from None
 
@@ -104,19 +107,31 @@ def main() -> None:
 
 
 def _interrupt(signum: int, frame) -> None:
-    """Raise KeyboardInterrupt; inside a callback of the garbage collector, send the signal again a moment later.
+    """Raise KeyboardInterrupt, and send the signal again a moment later unless it is heard by then.
 
-    Python drops exceptions in such a callback, and JAX has one, which is often the first to run after a compilation.
+    JAX drops it now and then while it traces a function. Python drops exceptions in a callback of the garbage
+    collector, with a traceback; JAX has one, which is often the first to run after a compilation.
     """
+    timer = threading.Timer(HEARD_SECONDS, _send_again, [signum])
+    timer.daemon = True
+    timer.start()
     callbacks = {getattr(callback, "__code__", None) for callback in gc.callbacks}
     while frame is not None:
         if frame.f_code in callbacks:
-            # The main thread is signalled from another one: by itself it would first finish what it waits for.
-            main = threading.main_thread().ident
-            threading.Timer(0.05, signal.pthread_kill, [main, signum]).start()
             return
         frame = frame.f_back
     raise KeyboardInterrupt
+
+
+def _send_again(signum: int) -> None:
+    """Signal the main thread, unless it is on its way out: files and workers are then left to what closes them."""
+    thread = threading.main_thread().ident
+    active = sys._current_exceptions().get(thread or 0)
+    error = active[1] if isinstance(active, tuple) else active  # a tuple before Python 3.12
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__context__
+    if error is None and thread is not None and not HEARD.is_set():
+        signal.pthread_kill(thread, signum)
 
 
 def _one_line(error: Exception) -> str | None:

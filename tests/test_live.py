@@ -249,6 +249,29 @@ except KeyboardInterrupt:
     assert "ignored" not in finished.stderr
 
 
+def test_an_interrupt_that_somebody_drops_is_sent_again_but_not_into_what_closes():
+    code = """
+import signal, time
+from multigrade import cli
+
+signal.signal(signal.SIGINT, cli._interrupt)
+try:
+    signal.raise_signal(signal.SIGINT)
+except KeyboardInterrupt:
+    pass  # as JAX does while it traces
+try:
+    try:
+        time.sleep(30)
+    finally:
+        time.sleep(5 * cli.HEARD_SECONDS)  # closes files
+        print("closed")
+except KeyboardInterrupt:
+    print("heard")
+"""
+    finished = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert finished.stdout == "closed\nheard\n"
+
+
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
