@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from multigrade import pictures, structures
 from multigrade.cli import app
-from multigrade.commands._spectrum import load_problem, run_spectrum, structure_for
+from multigrade.commands._spectrum import check_options, load_problem, run_spectrum, structure_for
 from multigrade.commands.spectrum import Spectrum
 from multigrade.curvature import (
     SafeRate,
@@ -207,7 +207,7 @@ def test_command_reads_settings_and_images(tmp_path):
     with pytest.raises(ValueError, match="not a PNG, JPEG or TIFF image"):
         load_problem(str(tmp_path / "text.png"))
     with pytest.raises(ValueError, match="method must be one of"):
-        run_spectrum(Spectrum(source="1", method="adam"))
+        check_options(Spectrum(source="1", method="adam"))
 
 
 @pytest.mark.parametrize("is_colour", [False, True])

@@ -34,14 +34,18 @@ class Problem(NamedTuple):
     scale_width: int
 
 
+def check_options(given: Spectrum) -> None:
+    """ValueError for a method, an optimiser or a number of steps that there is not."""
+    if given.method not in METHODS:
+        raise ValueError(f"--method must be one of {', '.join(METHODS)}; got {given.method!r}")
+    if given.optimiser not in JUDGED:
+        raise ValueError(f"--optimiser must be one of {', '.join(JUDGED)}; got {given.optimiser!r}")
+    if given.steps < 1:
+        raise ValueError(f"--steps must be at least 1; got {given.steps!r}")
+
+
 def run_spectrum(given: Spectrum, observers: Sequence[Observer] = ()) -> tuple[RunRecord, ...]:
     """Train and record the spectrum of the optimiser's step every so many steps: one record per grade."""
-    if given.method not in METHODS:
-        raise ValueError(f"method must be one of {', '.join(METHODS)}; got {given.method!r}")
-    if given.optimiser not in JUDGED:
-        raise ValueError(f"optimiser must be one of {', '.join(JUDGED)}; got {given.optimiser!r}")
-    if given.steps < 1:
-        raise ValueError(f"steps must be at least 1; got {given.steps!r}")
     every = max(given.steps // 50, 1) if given.every is None else given.every
     rules = () if given.edge is None else (edge_of_stability(given.edge),)
     spectrum = SpectrumObserver(every=every, num=given.num, rules=rules)

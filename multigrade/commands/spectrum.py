@@ -58,10 +58,9 @@ class Spectrum:
         from ..curvature.figure import spectrum_figure
         from ..curvature.tracking import save_spectrum, summarise_spectrum
         from ._live import watching
-        from ._spectrum import METHODS, run_spectrum
+        from ._spectrum import check_options, run_spectrum
 
-        if self.method not in METHODS:
-            raise ValueError(f"--method must be one of {', '.join(METHODS)}; got {self.method!r}")
+        check_options(self)
         num_grades = 4 if self.method == "mgdl" else 1
         with watching(num_grades, "spectrum", quiet=self.quiet, tensorboard=self.tensorboard) as observers:
             records = run_spectrum(self, observers)

@@ -23,7 +23,6 @@ def is_clipped(observed: np.ndarray) -> np.ndarray:
 
 def clipped_mean(x: np.ndarray, noise: float) -> np.ndarray:
     """m(x)."""
-
     return _above_zero(x, noise)[0] - _above_zero(x - 1, noise)[0]
 
 
