@@ -11,7 +11,7 @@ from scipy.stats import rankdata
 
 from .ledger import Cells, Finding
 from .measures import windows
-from .spectral_rules import NEAR
+from .spectral_rules import NEAR, UNSEEN
 
 CLOSE = 0.5  # "closely linked": a rank correlation that may be this large
 RESAMPLES, SEED = 2000, 0  # of the bootstrap
@@ -45,7 +45,7 @@ def goes_with_the_number(cells: Cells) -> Finding:
     (cell,) = cells.values()
     found = [(restless, np.count_nonzero(smallest <= NEAR, axis=2).mean(1)) for restless, smallest, _ in windows(cell)]
     if not found or sum(len(restless) for restless, _ in found) < FEWEST:
-        return Finding(None, "no spectrum was found there", {})
+        return UNSEEN
     restless, count = (np.concatenate(each) for each in zip(*found, strict=True))
     rho = float(rank_correlation(restless, count))
     low, high = interval(lambda rows: rank_correlation(restless[rows], count[rows]), len(count))
@@ -60,7 +60,7 @@ def smallest_matters_more(cells: Cells) -> Finding:
     """The loss's rises are more closely rank-correlated with the smallest eigenvalue than with the largest."""
     found = [part for cell in cells.values() for part in windows(cell)]
     if not found or sum(len(restless) for restless, _, _ in found) < FEWEST:
-        return Finding(None, "no spectrum was found there", {})
+        return UNSEEN
     restless = np.concatenate([part[0] for part in found])
     small, large = (np.concatenate([part[k][..., 0].mean(1) for part in found]) for k in (1, 2))
 

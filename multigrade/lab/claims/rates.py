@@ -121,10 +121,8 @@ def below(threshold: float, low: float, high: float) -> Callable[[Cells], Findin
         losses = {rate: loss for rate, loss in by_rate(cell, "train_loss").items() if low <= rate <= high}
         bad = [rate for rate, loss in losses.items() if loss is None or loss >= threshold]
         missing = missing_rates(cell, losses, low, high)
-        if missing and not bad:
-            return Finding(None, missing, named("loss", losses))
         told = f"not below {threshold:g} at {_rates(bad)}" if bad else f"below {threshold:g} at all {len(losses)} rates"
-        return Finding(not bad, _so_far(told, missing), named("loss", losses))
+        return _unless(bad, missing, told, named("loss", losses))
 
     return rule
 
@@ -135,10 +133,8 @@ def fails_above(limit: float) -> Callable[[Cells], Finding]:
         above = {rate: loss for rate, loss in by_rate(cell, "train_loss").items() if rate > limit}
         good = [rate for rate, loss in above.items() if loss is not None and loss <= NOT_CONVERGED]
         missing = missing_rates(cell, above, low=np.nextafter(limit, 1))
-        if missing and not good:
-            return Finding(None, missing, named("loss", above))
         told = f"converges at {_rates(good)}" if good else f"diverges or stays above {NOT_CONVERGED} at {_rates(above)}"
-        return Finding(not good, _so_far(told, missing), named("loss", above))
+        return _unless(good, missing, told, named("loss", above))
 
     return rule
 
@@ -152,10 +148,8 @@ def worse_above(limit: float, best: float) -> Callable[[Cells], Finding]:
         if reference is None:
             return Finding(None, f"the sweep must hold {best}", named("loss", losses))
         good = [rate for rate, loss in above.items() if loss is not None and loss <= reference]
-        if missing and not good:
-            return Finding(None, missing, named("loss", losses))
         told = f"as good as {best} at {_rates(good)}" if good else f"worse than at {best} at all {len(above)} above"
-        return Finding(not good, _so_far(told, missing), named("loss", losses))
+        return _unless(good, missing, told, named("loss", losses))
 
     return rule
 
@@ -168,17 +162,18 @@ def best_at(rate: float, metric: str = "train_loss") -> Callable[[Cells], Findin
         if rate not in losses or not finite:
             return Finding(None, f"the sweep must hold {rate}", named("loss", losses))
         best = min(finite, key=lambda each: finite[each])
-        if missing and best == rate:
-            return Finding(None, missing, named("loss", losses))
         told = f"lowest {finite[best]:.3g} at {best:g}"
         told += "" if best == rate else f", at {rate:g} {losses[rate] or np.nan:.3g}"
-        return Finding(best == rate, _so_far(told, missing), named("loss", losses))
+        return _unless([best] if best != rate else [], missing, told, named("loss", losses))
 
     return rule
 
 
-def _so_far(told: str, missing: str) -> str:
-    return f"{told} ({missing})" if missing else told
+def _unless(refuting: list[float], missing: str, told: str, numbers: dict[str, float | None]) -> Finding:
+    """It holds unless a rate refutes it; what no rate refutes is open as long as rates are missing."""
+    if missing and not refuting:
+        return Finding(None, missing, numbers)
+    return Finding(not refuting, f"{told} ({missing})" if missing else told, numbers)
 
 
 def wider(threshold: float) -> Callable[[Cells], Finding]:

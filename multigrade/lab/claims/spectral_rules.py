@@ -4,6 +4,7 @@ The same words have the same rule for every method. "All eigenvalues in (-1, 1)"
 the lower edge, below which descent oscillates, and ``below_one`` for the upper one.
 """
 
+import functools
 import itertools
 from collections.abc import Callable
 
@@ -37,8 +38,22 @@ SENSITIVE = 10  # a rate works if its loss is within this factor of the best of 
 Rule = Callable[[Cells], Finding]
 
 
-def _unseen() -> Finding:
-    return Finding(None, "no spectrum was found there", {})
+UNSEEN = Finding(None, "no spectrum was found there", {})
+
+
+def of_eigenvalues(end: str, *, index: int = 0, **span) -> Callable[[Callable[[np.ndarray], Finding]], Rule]:
+    """A rule on the one role's ``eigenvalues`` at this end; where none was found, it cannot tell."""
+
+    def as_rule(judged: Callable[[np.ndarray], Finding]) -> Rule:
+        @functools.wraps(judged)
+        def rule(cells: Cells) -> Finding:
+            (cell,) = cells.values()
+            found = eigenvalues(cell, end, index=index, **span)
+            return judged(found) if len(found) else UNSEEN
+
+        return rule
+
+    return as_rule
 
 
 # ---- where eigenvalues are --------------------------------------------------------------------------------------
@@ -47,11 +62,8 @@ def _unseen() -> Finding:
 def share_below(index: int, bound: float, share: float) -> Rule:
     """The eigenvalue with this index is at or below the bound in at least this share of the spectra."""
 
-    def rule(cells: Cells) -> Finding:
-        (cell,) = cells.values()
-        found = eigenvalues(cell, "smallest", index=index)
-        if not len(found):
-            return _unseen()
+    @of_eigenvalues("smallest", index=index)
+    def rule(found: np.ndarray) -> Finding:
         seen = float(np.mean(found[:, index] <= bound))
         numbers = {"share": seen, "lowest": float(np.min(found[:, index]))}
         return Finding(seen >= share, f"in {seen:.0%} of {len(found)} spectra", numbers)
@@ -62,11 +74,8 @@ def share_below(index: int, bound: float, share: float) -> Rule:
 def above_minus_one(until: float = np.inf) -> Rule:
     """No eigenvalue at or below -1 up to this step."""
 
-    def rule(cells: Cells) -> Finding:
-        (cell,) = cells.values()
-        found = eigenvalues(cell, "smallest", until=until)
-        if not len(found):
-            return _unseen()
+    @of_eigenvalues("smallest", until=until)
+    def rule(found: np.ndarray) -> Finding:
         lowest = float(np.nanmin(found))
         return Finding(lowest > -1, f"lowest {lowest:.4f}", {"lowest": lowest})
 
@@ -76,44 +85,32 @@ def above_minus_one(until: float = np.inf) -> Rule:
 def below_one(until: float = np.inf) -> Rule:
     """No eigenvalue above 1, by more than rounding, up to this step."""
 
-    def rule(cells: Cells) -> Finding:
-        (cell,) = cells.values()
-        found = eigenvalues(cell, "largest", until=until)
-        if not len(found):
-            return _unseen()
+    @of_eigenvalues("largest", until=until)
+    def rule(found: np.ndarray) -> Finding:
         highest = float(np.nanmax(found))
         return Finding(highest <= 1 + ROUNDING, f"highest {highest:.6f}", {"highest": highest})
 
     return rule
 
 
-def nearly_all_inside(cells: Cells) -> Finding:
+@of_eigenvalues("smallest")
+def nearly_all_inside(found: np.ndarray) -> Finding:
     """Nearly all of the recorded smallest eigenvalues are above -1."""
-    (cell,) = cells.values()
-    found = eigenvalues(cell, "smallest")
-    if not len(found):
-        return _unseen()
     share, lowest = float(np.mean(found[~np.isnan(found)] > -1)), float(np.nanmin(found))
     return Finding(share >= NEARLY_ALL, f"{share:.1%} inside, lowest {lowest:.3f}", {"share": share, "lowest": lowest})
 
 
 def drops_after(step: int, bound: float = -1.0, index: int = 0) -> Rule:
-    def rule(cells: Cells) -> Finding:
-        (cell,) = cells.values()
-        found = eigenvalues(cell, "smallest", index=index, after=step)
-        if not len(found):
-            return _unseen()
+    @of_eigenvalues("smallest", index=index, after=step)
+    def rule(found: np.ndarray) -> Finding:
         lowest = float(np.min(found[:, index]))
         return Finding(lowest <= bound, f"lowest {lowest:.4f}", {"lowest": lowest})
 
     return rule
 
 
-def slightly_above(cells: Cells) -> Finding:
-    (cell,) = cells.values()
-    found = eigenvalues(cell, "largest")
-    if not len(found):
-        return _unseen()
+@of_eigenvalues("largest")
+def slightly_above(found: np.ndarray) -> Finding:
     low, high = float(np.nanmin(found)), float(np.nanmax(found))
     is_slight = low > 1 and high <= 1 + ABOVE_ONE
     return Finding(is_slight, f"from {low:.6f} to {high:.6f}", {"lowest": low, "highest": high})
@@ -122,7 +119,7 @@ def slightly_above(cells: Cells) -> Finding:
 def more_often(cells: Cells) -> Finding:
     found = {name: eigenvalues(cell, "smallest") for name, cell in cells.items()}
     if not all(len(each) for each in found.values()):
-        return _unseen()
+        return UNSEEN
     shares = {name: float(np.mean(each[~np.isnan(each)] <= NEAR)) for name, each in found.items()}
     msdl, mgdl = shares.values()
     told = ", ".join(f"{name} {share:.1%}" for name, share in shares.items())
@@ -139,7 +136,7 @@ def more_near_after(step: int, first: int | None = None) -> Rule:
         (cell,) = cells.values()
         before, after = counts_near(cell, NEAR, until=step), counts_near(cell, NEAR, after=step)
         if not len(before) or not len(after):
-            return _unseen()
+            return UNSEEN
         typical, numbers = float(np.median(before)), {"before": float(before.mean()), "after": float(after.mean())}
         is_as_told = first is None or abs(typical - first) <= 1
         told = f"{numbers['before']:.1f} eigenvalues at or below {NEAR} before (median {typical:g}), "
@@ -156,11 +153,9 @@ def one_then_several(step: int) -> Rule:
 
     def rule(cells: Cells) -> Finding:
         (cell,) = cells.values()
-        before, after = eigenvalues(cell, "smallest", index=1, until=step), eigenvalues(
-            cell, "smallest", index=1, after=step
-        )  # fmt: skip
+        before, after = (eigenvalues(cell, "smallest", index=1, **span) for span in ({"until": step}, {"after": step}))
         if not len(before) or not len(after):
-            return _unseen()
+            return UNSEEN
         lowest = float(np.min(before[:, 0]))
         early, late = (float(np.mean(each[:, 1] <= NEAR)) for each in (before, after))
         told = f"before: smallest down to {lowest:.3f}, the second near -1 in {early:.0%} of spectra; after: {late:.0%}"
@@ -178,7 +173,7 @@ def far_below_after(step: int, since: int) -> Rule:
         found = eigenvalues(cell, "smallest", after=step)
         between, after = counts_near(cell, NEAR, after=since, until=step), counts_near(cell, NEAR, after=step)
         if not len(found) or not len(between):
-            return _unseen()
+            return UNSEEN
         typical = float(np.median(found[:, 0]))
         numbers = {"median smallest": typical, "near before": float(between.mean()), "near after": float(after.mean())}
         told = f"median {typical:.3f}; eigenvalues near -1: {between.mean():.1f} before, {after.mean():.1f} after"
@@ -277,7 +272,7 @@ def smaller_alpha(cells: Cells) -> Finding:
     for rate in sorted(set(sgdl) & set(mgdl)):
         (alpha,), grades = _alphas(sgdl[rate]), _alphas(mgdl[rate])
         if np.isnan([alpha, *grades]).any():
-            return _unseen()
+            return UNSEEN
         numbers |= {f"SGDL at {rate:g}": alpha, f"MGDL's largest at {rate:g}": max(grades)}
         told.append(f"at {rate:g}: alpha {alpha:.3g}, grades {' / '.join(f'{value:.3g}' for value in grades)}")
     if not told:
