@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from multigrade.cli import app
-from multigrade.lab.claims import verdicts
+from multigrade.lab.claims import claims, verdicts
 from multigrade.lab.claims.measures import rises
 from multigrade.lab.evidence import thinned, write
 from multigrade.lab.job import Result
@@ -34,7 +34,8 @@ def test_the_page_is_current(evidence):
 
 
 def test_every_claim_answers_a_question_of_the_reader_in_a_hurry():
-    assert verdict_page.is_complete()
+    questions = verdict_page.QUESTIONS
+    assert [c.id for c in claims() if not any(c.id.startswith(a) and c.id.endswith(z) for _, a, z in questions)] == []
 
 
 def test_the_evidence_is_sound_and_small_and_has_no_pictures(evidence):

@@ -242,11 +242,7 @@ CONFIGS: dict[str, dict[str, Config]] = {
     "convex": {"paper": Convex(), "fast": Convex(), "quick": Convex(points=16, epochs=2000)},
 }
 IMAGE_TASKS = ("regression", "restoration", "baseline")
-
-
-def names() -> tuple[str, ...]:
-    """The recipes there are."""
-    return ("paper", "fast", "best", "quick")
+NAMES = ("paper", "fast", "best", "quick")  # of the recipes, nearest to the paper first
 
 
 def config(kind: str, recipe: str, overrides: Mapping[str, str] | None = None) -> Config:
@@ -268,8 +264,8 @@ def changed(kind: str, config: Config) -> list[str]:
 
 def check_names(recipe: str, kinds: Sequence[str], overrides: Mapping[str, str]) -> None:
     """ValueError for a recipe that there is not, or an override that none of the kinds has a field for."""
-    if recipe not in names():
-        raise ValueError(f"recipe must be one of {', '.join(names())}; got {recipe!r}{close(recipe, names())}")
+    if recipe not in NAMES:
+        raise ValueError(f"recipe must be one of {', '.join(NAMES)}; got {recipe!r}{close(recipe, NAMES)}")
     known = sorted({field.name for kind in kinds for field in dataclasses.fields(CONFIGS[kind]["paper"])})
     for name in overrides:
         if name not in known:

@@ -10,13 +10,12 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from . import provenance
-from .charts import Chart, Line, boundaries, curve, ends
+from .charts import Chart, boundaries, curve, ends
 from .gather import Cell, Shown
 
 METHODS = ("SGDL", "MSDL", "MGDL")
 ROLES = ("input", "result", "reference")
-Grades = tuple[tuple[float, str], ...]
-Lost = tuple[tuple[float, str, str], ...]
+Levels = tuple[tuple[float, str], ...]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -116,8 +115,8 @@ def firsts(cells: Sequence[Cell]) -> list[Cell]:
     return [found[method] for method in METHODS if method in found]
 
 
-def method_lines(runs: Sequence[Cell], column: str) -> tuple[tuple[Line, ...], Grades, Lost]:
-    """A column of each run, where grades begin, and where runs were lost."""
+def loss_chart(name: str, runs: Sequence[Cell], column: str = "train_loss", levels: Levels = ()) -> Chart:
+    """The training loss, or the column psnr, of each run; where grades begin, and where runs were lost."""
     lines, grades, lost = [], (), []
     for cell in runs:
         method, records = str(cell.setup.method or cell.saved.job.label), cell.saved.result.records
@@ -125,4 +124,8 @@ def method_lines(runs: Sequence[Cell], column: str) -> tuple[tuple[Line, ...], G
         lines += [line] if line else []
         lost += ends(records, method.lower())
         grades = boundaries(records) or grades
-    return tuple(lines), grades, tuple(lost)
+    label = "PSNR (dB)" if column == "psnr" else "training loss"
+    return Chart(
+        name, "epochs, grade after grade", label, tuple(lines), log_y=column != "psnr", grades=grades, levels=levels,
+        lost=tuple(lost),
+    )  # fmt: skip

@@ -7,7 +7,7 @@ import numpy as np
 
 from ..lab import catalogue
 from ..lab.claims.reconstruction import title
-from .blocks import Block, firsts, method_lines, select, variants
+from .blocks import Block, firsts, loss_chart, select, variants
 from .charts import Chart, Line, spectrum_chart
 from .gather import Cell
 from .reconstructions import plates
@@ -15,29 +15,25 @@ from .reconstructions import plates
 # ---- learning rates ----------------------------------------------------------------------------------------------
 
 
-def rates(cells: Sequence[Cell], config: str, methods: Sequence[str]) -> list[Block]:
-    found = [cell for cell in select(cells, config=config) if cell.setup.method in methods]
-    blocks = []
-    for group in variants(found):
-        charts = [
-            _rate_chart(f"Setting {number}", part, methods, "train_loss", "training loss")
-            for number in (1, 2)
-            if (part := select(group, setting=number))
-        ]
-        blocks.append(Block("", f"Training loss at each rate{_without(group, methods)}", tuple(group), tuple(charts)))
-    return blocks
+def rates(cells: Sequence[Cell], methods: Sequence[str]) -> list[Block]:
+    places = {f"Setting {number}": {"setting": number} for number in (1, 2)}
+    return _rate_blocks(cells, "synthetic sweep", methods, places, "train_loss", "training loss")
 
 
 def image_rates(cells: Sequence[Cell]) -> list[Block]:
+    places = {title(image): {"image": image} for image in catalogue.SWEEP_IMAGES}
+    return _rate_blocks(cells, "image sweep", ("SGDL", "MGDL"), places, "test_psnr", "testing PSNR (dB)")
+
+
+def _rate_blocks(cells, config: str, methods: Sequence[str], places, metric: str, label: str) -> list[Block]:
+    """A chart for each of the places, titles with their settings, that there are runs of."""
+    found = [cell for cell in select(cells, config=config) if cell.setup.method in methods]
+    name = f"{label[0].upper()}{label[1:].removesuffix(' (dB)')} at each rate"
     blocks = []
-    for group in variants(select(cells, config="image sweep")):
-        charts = [
-            _rate_chart(title(image), part, ("SGDL", "MGDL"), "test_psnr", "testing PSNR (dB)")
-            for image in catalogue.SWEEP_IMAGES
-            if (part := select(group, image=image))
-        ]
-        name = f"Testing PSNR at each rate{_without(group, ('SGDL', 'MGDL'))}"
-        blocks.append(Block("", name, tuple(group), tuple(charts)))
+    for group in variants(found):
+        parts = {heading: select(group, **where) for heading, where in places.items()}
+        charts = [_rate_chart(heading, part, methods, metric, label) for heading, part in parts.items() if part]
+        blocks.append(Block("", f"{name}{_without(group, methods)}", tuple(group), tuple(charts)))
     return blocks
 
 
@@ -80,17 +76,9 @@ def _at_rate(runs: Sequence[Cell], metric: str) -> float | None:
 # ---- spectra and predictions -------------------------------------------------------------------------------------
 
 
-def spectra(cells: Sequence[Cell], config: str, methods: Sequence[str], **where: Any) -> list[Block]:
+def spectra(cells: Sequence[Cell], config: str, methods: Sequence[str] = ("SGDL", "MGDL"), **where: Any) -> list[Block]:
     found = [cell for cell in select(cells, config=config, **where) if cell.setup.method in methods]
     return [_spectrum_block(group, methods) for group in variants(found)]
-
-
-def image_spectra(cells: Sequence[Cell], image: str) -> list[Block]:
-    return spectra(cells, "image spectrum", ("SGDL", "MGDL"), image=image)
-
-
-def denoising_spectra(cells: Sequence[Cell], image: str, noise: int) -> list[Block]:
-    return spectra(cells, "denoising spectrum", ("SGDL", "MGDL"), image=image, noise=noise)
 
 
 def _spectrum_block(group: list[Cell], methods: Sequence[str]) -> Block:
@@ -100,11 +88,7 @@ def _spectrum_block(group: list[Cell], methods: Sequence[str]) -> Block:
         heading = f"{cell.setup.method}, η = {cell.setup.learning_rate:g}"
         chart = spectrum_chart(cell.saved.result.records, heading)
         charts += [chart] if chart else []
-    lines, grades, lost = method_lines(runs, "train_loss")
-    charts.append(
-        Chart("Training loss", "epochs, grade after grade", "training loss", lines, log_y=True, grades=grades,
-              lost=lost)
-    )  # fmt: skip
+    charts.append(loss_chart("Training loss", runs))
     pictures = plates(runs, []) if runs[0].setup.image else ()
     name = f"Eigenvalues and loss along training{_without(group, methods)}"
     return Block("", name, tuple(runs), tuple(charts), pictures)

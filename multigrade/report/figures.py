@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from ..lab import catalogue
 from .blocks import Block, Figure
-from .descents import denoising_spectra, image_rates, image_spectra, predictions, rates, spectra
+from .descents import image_rates, predictions, rates, spectra
 from .gather import Cell
 from .reconstructions import clean, degraded, reconstruction
 
@@ -53,9 +53,9 @@ def figures(cells: Sequence[Cell]) -> list[Figure]:
     """All figures of the paper, in its order, and those of the theorems."""
     cells = [cell for cell in cells if cell.saved.job.item not in NOT_DRAWN]
     return [
-        _figure("1", "rates", "lr-synthetic", rates(cells, "synthetic sweep", ("SGDL", "MGDL"))),
-        _figure("2", "spectra", "eig-synthetic", spectra(cells, "synthetic spectrum", ("SGDL", "MGDL"), setting=1)),
-        _figure("3", "spectra", "eig-image-regression", image_spectra(cells, "resolution_chart")),
+        _figure("1", "rates", "lr-synthetic", rates(cells, ("SGDL", "MGDL"))),
+        _figure("2", "spectra", "eig-synthetic", spectra(cells, "synthetic spectrum", setting=1)),
+        _figure("3", "spectra", "eig-image-regression", spectra(cells, "image spectrum", image="resolution_chart")),
         _figure("4", "regression", "table1", clean(cells)),
         _figure("5", "regression", "figure-cameraman", reconstruction(cells, "regress", "cameraman")),
         _figure("6", "regression", "table1",
@@ -65,16 +65,17 @@ def figures(cells: Sequence[Cell]) -> list[Figure]:
         _figure("11", "deblurring", "table3", degraded(cells, "deblur")),
         *(_restoration(cells, "deblur", image, number) for number, image in _numbered(12)),
         _figure("15", "rates", "lr-image", image_rates(cells)),
-        _figure("16", "spectra", "eig-synthetic", spectra(cells, "synthetic spectrum", ("SGDL", "MGDL"), setting=2)),
+        _figure("16", "spectra", "eig-synthetic", spectra(cells, "synthetic spectrum", setting=2)),
         _figure("17", "spectra", "eig-synthetic", predictions(cells, ("SGDL", "MGDL"))),
-        *(_figure(str(18 + k), "spectra", "eig-image-regression", image_spectra(cells, image))
+        *(_figure(str(18 + k), "spectra", "eig-image-regression", spectra(cells, "image spectrum", image=image))
           for k, image in enumerate(("cameraman", "barbara", "butterfly"))),
-        *(_figure(str(21 + k), "spectra", "eig-image-denoising", denoising_spectra(cells, image, noise))
+        *(_figure(str(21 + k), "spectra", "eig-image-denoising",
+                  spectra(cells, "denoising spectrum", image=image, noise=noise))
           for k, (image, noise) in enumerate((i, n) for i in ("butterfly", "barbara") for n in (10, 30))),
         *(_figure(str(24 + k), "spectra", "msdl-synthetic",
                   spectra(cells, "synthetic spectrum", ("MSDL", "MGDL"), setting=k)) for k in (1, 2)),
         _figure("27", "spectra", "msdl-synthetic", predictions(cells, ("MSDL", "MGDL"))),
-        _figure("28", "rates", "msdl-synthetic", rates(cells, "synthetic sweep", ("MSDL", "MGDL"))),
+        _figure("28", "rates", "msdl-synthetic", rates(cells, ("MSDL", "MGDL"))),
     ]  # fmt: skip
 
 

@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 
 from ..lab import catalogue
-from .blocks import Block, Figure, method_lines
-from .charts import Chart
+from .blocks import Block, Figure, loss_chart
 from .descents import prediction_chart
 from .gather import Cell
 from .reconstructions import plates, reconstruction_chart
@@ -31,11 +30,7 @@ def _block(name: str, group: list[Cell]) -> Block:
     if runs and runs[0].setup.task:
         charts.append(reconstruction_chart(title, runs, []))
     elif runs:
-        lines, grades, lost = method_lines(runs, "train_loss")
-        charts.append(
-            Chart("Training loss", "epochs, grade after grade", "training loss", lines, log_y=True, grades=grades,
-                  lost=lost)
-        )  # fmt: skip
+        charts.append(loss_chart("Training loss", runs))
     return Block(name, title, tuple(group), tuple(charts), plates(group, []))
 
 

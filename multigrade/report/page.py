@@ -158,7 +158,7 @@ def _numbered(section: str, drawn: Sequence[Figure]) -> list[Figure]:
 
 def _warnings(gathered: Gathered) -> list[str]:
     jobs, sentences = [cell.saved.job for cell in gathered.cells], []
-    quick = sum(provenance.recipe(job) == "quick" for job in jobs)
+    quick = sum(job.setup.recipe == "quick" for job in jobs)
     if quick:
         sentences.append(
             f"{quick} of {len(jobs)} results are quick runs: small and short, to see that everything works. "
@@ -186,7 +186,7 @@ def _facts(cells: Sequence[Cell]) -> dict[str, str]:
     seconds = sum(info.get("seconds", 0) for info in infos)
     finished = sorted(info["finished"] for info in infos if info.get("finished"))
     without = {"baseline": "simple methods"}
-    recipes = Counter(provenance.recipe(job := c.saved.job) or without.get(job.kind, "beside the paper") for c in cells)
+    recipes = Counter((job := c.saved.job).setup.recipe or without.get(job.kind, "beside the paper") for c in cells)
     return {
         "Results": f"{len(cells)}: " + ", ".join(f"{number} {name}" for name, number in recipes.items()),
         "Work": f"{duration(seconds)} of jobs in all",

@@ -4,7 +4,6 @@ import dataclasses
 import shlex
 
 from ..lab import catalogue, recipes
-from ..lab.claims.ledger import RECIPES
 from ..lab.images import ENTRIES, Pictures
 from ..lab.job import Job
 
@@ -13,42 +12,35 @@ FREE = Pictures()  # draws one when it is asked for
 SAID = (*WORDS, "rates")  # a chart has its rates on an axis
 
 
-def recipe(job: Job) -> str:
-    """The recipe a job was made by; simple methods have none and go with any."""
-    return job.setup.recipe
-
-
 def rank(job: Job) -> tuple:
     """Smaller is nearer to the paper."""
-    name = recipe(job)
-    changed = job.setup.changed
-    return RECIPES.index(name) if name in RECIPES else len(RECIPES), bool(job.setup.stand_in), len(changed)
+    name, known = job.setup.recipe, recipes.NAMES
+    return known.index(name) if name in known else len(known), bool(job.setup.stand_in), len(job.setup.changed)
 
 
 def variant(job: Job) -> tuple:
     """What runs must share to be drawn together: recipe, changed settings with their values, stand-in or not."""
     changed = tuple((name, str(job.settings.get(name))) for name in job.setup.changed)
-    return recipe(job), changed, bool(job.setup.stand_in)
+    return job.setup.recipe, changed, bool(job.setup.stand_in)
 
 
 def marks(job: Job) -> list[str]:
     """Short words for what keeps a run from being the paper's, or the recipe's: "quick", "shrunk to 32 pixels"."""
-    settings, found = job.settings, []
-    if recipe(job) and recipe(job) != "paper":
-        found.append(recipe(job))
+    settings, recipe = job.settings, job.setup.recipe  # simple methods have none
+    found = [recipe] if recipe and recipe != "paper" else []
     if job.setup.stand_in:
         found.append("stand-in picture")
     for name in job.setup.changed:
         if settings.get(name) is not None and name in WORDS:
             value = settings[name]
             found.append(WORDS[name].format(f"{value:,}" if isinstance(value, int) else value))
-    others = _overrides(job, recipe(job)) if recipe(job) and catalogue.is_ours(job) else {}
+    others = _overrides(job, recipe) if recipe and catalogue.is_ours(job) else {}
     return found + [f"{name.replace('_', ' ')} {value}" for name, value in others.items() if name not in SAID]
 
 
 def is_comparable(job: Job) -> bool:
     """Whether a number of this run may be held against the paper's: the same picture, whole, and not a smoke test."""
-    return recipe(job) != "quick" and not job.setup.stand_in and not job.setup.size
+    return job.setup.recipe != "quick" and not job.setup.stand_in and not job.setup.size
 
 
 def command(job: Job) -> str:
@@ -59,7 +51,7 @@ def command(job: Job) -> str:
     if not catalogue.is_ours(job):
         return str(job.setup.command)
     parts = ["multigrade", "reproduce", job.item]
-    name, seed = recipe(job) or _baseline_recipe(job), job.setup.seed
+    name, seed = job.setup.recipe or _baseline_recipe(job), job.setup.seed
     parts += ["--recipe", name]
     for field, value in _overrides(job, name).items():
         parts += ["--set", f"{field}={value}"]

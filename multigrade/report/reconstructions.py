@@ -6,7 +6,7 @@ from typing import Any
 from ..lab import catalogue
 from ..lab.claims.reconstruction import PAPER, title
 from . import provenance
-from .blocks import Block, Plate, firsts, method_lines, select, variants
+from .blocks import Block, Plate, firsts, loss_chart, select, variants
 from .charts import Chart
 from .gather import Cell, Shown
 
@@ -31,16 +31,12 @@ def reconstruction_chart(name: str, runs: Sequence[Cell], simple: Sequence[Cell]
     """PSNR against epochs where it was recorded (Figures 8-14), the training loss elsewhere (Figures 5, 6)."""
     has_psnr = all("psnr" in record.columns for cell in runs for record in cell.saved.result.records)
     column = "psnr" if has_psnr and runs[0].setup.task != "regress" else "train_loss"
-    lines, grades, lost = method_lines(runs, column)
     levels = ()
     if column == "psnr":
         methods = [item for cell in simple for item in cell.metrics["methods"].items()]
         levels = tuple((value, f"{method} {value:.2f} dB") for method, value in methods)
     label = "PSNR (dB)" if column == "psnr" else "training loss"
-    return Chart(
-        f"{name}: {label}", "epochs, grade after grade", label, lines, log_y=column != "psnr", grades=grades,
-        levels=levels, lost=lost,
-    )  # fmt: skip
+    return loss_chart(f"{name}: {label}", runs, column, levels)
 
 
 def plates(runs: Sequence[Cell], simple: Sequence[Cell]) -> tuple[Plate, ...]:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from ..lab import catalogue, costs, recipes
-from ..lab.claims import Status, Verdict, claims, verdicts
+from ..lab.claims import Status, Verdict, verdicts
 from ..lab.claims.ledger import judge
 from ..lab.job import Job, Saved
 
@@ -170,9 +170,3 @@ def _tried(verdict: Verdict, tried: Mapping[str, str]) -> str:
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines) + "\n"
-
-
-def is_complete() -> bool:
-    """Whether every claim answers some question of the reader in a hurry."""
-    return all(any(claim.id.startswith(starts) and claim.id.endswith(ends) for _, starts, ends in QUESTIONS)
-               for claim in claims())  # fmt: skip

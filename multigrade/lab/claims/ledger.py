@@ -21,7 +21,6 @@ from .. import recipes
 from ..job import Saved
 from ..setup import Setup
 
-RECIPES = ("paper", "fast", "best", "quick")
 DRAW = "noise_seed"  # which draw of the noise; any is as good, but all runs of a claim must have seen the same
 
 ENDED = (Outcome.PLATEAU, Outcome.OBSERVER)
@@ -125,7 +124,7 @@ def judge(claim: Claim, results: Sequence[Saved]) -> Verdict:
     """The verdict on one claim, from the most faithful results that there are."""
     relevant = [saved for saved in results if any(saved.job.kind == need.kind for need in claim.needs)]
     most: dict[str, list[Saved]] = {}
-    for recipe in RECIPES:
+    for recipe in recipes.NAMES:
         matching = {need.role: [s for s in relevant if need.matches(s, recipe)] for need in claim.needs}
         cells = _of_shared_seeds({role: _most_faithful(found) for role, found in _paired(matching).items()})
         found = {role: cell for role, cell in cells.items() if cell}
