@@ -20,7 +20,7 @@ from skimage.color import rgb2gray
 
 from multigrade.files import write_arrays
 from multigrade.restore.colour import decorrelated
-from multigrade.restore.learned import NUM_INPUTS, WIDTH, folded, hidden, load, output, seen_by, start
+from multigrade.restore.learned import Grade, corrections, folded, hidden, load, seen_by
 from multigrade.restore.nonlocal_estimate import nonlocal_passes
 
 FREE = ("coins", "brick", "grass", "gravel", "moon", "page", "text", "coffee", "chelsea", "rocket",
@@ -28,6 +28,7 @@ FREE = ("coins", "brick", "grass", "gravel", "moon", "page", "text", "coffee", "
 CROP, PATCH, BATCH = 144, 48, 32  # pixels on a side; patches in a step
 GREY, COLOUR = 3, 1  # lessons from each picture
 RATE = 0.02  # of Muon, at most
+NUM_INPUTS, WIDTH, LAYERS = 17, 32, 5  # channels of the inputs and of a hidden layer; convolutions of a grade
 
 
 def pictures(folder: Path):
@@ -83,6 +84,21 @@ def _turned(blocks: np.ndarray, way: int) -> np.ndarray:
         pixels = pixels[:, ::-1, :, ::-1]
     pixels = np.rot90(np.rot90(pixels, way % 4, axes=(0, 1)), way % 4, axes=(2, 3))
     return np.concatenate([pixels.reshape(*pixels.shape[:2], -1), blocks[..., 4 * count :]], axis=-1)
+
+
+def start(key: jax.Array, num_inputs: int) -> Grade:
+    """Random weights, and an output of zero."""
+    widths = [num_inputs, *[WIDTH] * (LAYERS - 2)]
+    keys = jax.random.split(key, len(widths))
+    grade = [
+        jax.random.normal(each, (9 * width, WIDTH)) * (2 / (9 * width)) ** 0.5
+        for each, width in zip(keys, widths, strict=True)
+    ]
+    return (*grade, jnp.zeros((9 * WIDTH, 4)))
+
+
+def output(grade: Grade, x: jax.Array) -> jax.Array:
+    return corrections([grade], x)[0]
 
 
 def train(data, steps: int, before, key, path: Path):

@@ -12,7 +12,7 @@ import numpy as np
 from .. import pictures, restore
 from ..pictures.figure import FIGURE_FORMATS, Panel, comparison_figure
 from ..restore import baselines
-from ..restore.recipes import recipe_for
+from ..restore.recipes import most_grades
 from ..restore.strengths import LEAST_NOISE
 from ..training import RunRecord
 from ._live import print_outcomes, watching
@@ -101,9 +101,8 @@ def run(given: ImageCommand, picture: pictures.Picture) -> Result:
     case = prepared(given, picture)
     factor = case.arguments.get("factor", 1)
     size = (case.observed.shape[0] * factor, case.observed.shape[1] * factor)
-    most_grades = recipe_for(given.task, size, options)[1].most_grades(options)
     view = {"quiet": given.quiet, "tensorboard": given.tensorboard, "checkpoint": given.checkpoint}
-    with watching(most_grades, given.task, **view) as observers:
+    with watching(most_grades(given.task, size, options), given.task, **view) as observers:
         restored = _restored(given, case, dataclasses.replace(options, observers=observers))
     metrics = {**restored.metrics, "seconds": time.perf_counter() - started}
     found = []

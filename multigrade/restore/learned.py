@@ -23,14 +23,15 @@ from ..files import read_arrays
 
 WEIGHTS = Path(__file__).with_name("learned.safetensors")
 LOCAL = 4.0  # pixels; the estimate less its mean over such an area is what is seen of it
-NUM_INPUTS = 17  # four images of four pixels in a block, and a constant
-WIDTH, LAYERS = 32, 5  # channels of a hidden layer; convolutions of a grade
 
 Grade = tuple[Array, ...]  # a matrix (9 inputs, outputs) for each convolution
 
 
 def seen_by(observed: np.ndarray, passes: Sequence[np.ndarray], noise: np.ndarray) -> np.ndarray:
-    """(channels, h/2, w/2, inputs) of channels with this noise each; sides are even."""
+    """(channels, h/2, w/2, 17) of channels with this noise each: four images of four pixels in a block, and a constant.
+
+    Sides are even.
+    """
     first, second, third = passes
     local = third - gaussian_filter(third, (0, LOCAL, LOCAL))
     images = np.stack([observed - third, first - third, second - third, local], axis=-1)
@@ -51,26 +52,11 @@ def unfolded(blocks: np.ndarray) -> np.ndarray:
     return blocks.reshape(count, height, width, 2, 2).swapaxes(2, 3).reshape(count, 2 * height, 2 * width)
 
 
-def start(key: Array, num_inputs: int) -> Grade:
-    """Random weights, and an output of zero."""
-    widths = [num_inputs, *[WIDTH] * (LAYERS - 2)]
-    keys = jax.random.split(key, len(widths))
-    grade = [
-        jax.random.normal(each, (9 * width, WIDTH)) * (2 / (9 * width)) ** 0.5
-        for each, width in zip(keys, widths, strict=True)
-    ]
-    return (*grade, jnp.zeros((9 * WIDTH, 4)))
-
-
 def hidden(grade: Grade, x: Array) -> Array:
     """The last hidden layer."""
     for matrix in grade[:-1]:
         x = jax.nn.relu(_convolved(matrix, x))
     return x
-
-
-def output(grade: Grade, x: Array) -> Array:
-    return _convolved(grade[-1], hidden(grade, x))
 
 
 def corrections(grades: Sequence[Grade], x: Array) -> list[Array]:

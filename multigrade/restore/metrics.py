@@ -21,9 +21,7 @@ def psnr(image: np.ndarray, reference: np.ndarray) -> float:
     float
         Decibels; infinite for equal pictures.
     """
-    image, reference = _unit(image), _unit(reference)
-    if image.shape != reference.shape:
-        raise ValueError(f"image and reference must have one shape; got {image.shape} and {reference.shape}")
+    image, reference = _alike(image, reference)
     error = float(np.mean((image - reference) ** 2))
     return -10 * float(np.log10(error)) if error > 0 else float("inf")
 
@@ -41,15 +39,20 @@ def ssim(image: np.ndarray, reference: np.ndarray) -> float:
     float
         At most 1.
     """
-    image, reference = _unit(image), _unit(reference)
-    if image.shape != reference.shape:
-        raise ValueError(f"image and reference must have one shape; got {image.shape} and {reference.shape}")
+    image, reference = _alike(image, reference)
     if image.ndim not in (2, 3):
         raise ValueError(f"image must be (h, w) or (h, w, channels); got shape {image.shape}")
     if min(image.shape[:2]) < SMALLEST_FOR_SSIM:
         return float("nan")
     flat = (channels_first(array).reshape(-1, *array.shape[:2]) for array in (image, reference))
     return float(np.mean([structural_similarity(a, b, data_range=1.0) for a, b in zip(*flat, strict=True)]))
+
+
+def _alike(image: np.ndarray, reference: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    image, reference = _unit(image), _unit(reference)
+    if image.shape != reference.shape:
+        raise ValueError(f"image and reference must have one shape; got {image.shape} and {reference.shape}")
+    return image, reference
 
 
 def _unit(image: np.ndarray) -> np.ndarray:

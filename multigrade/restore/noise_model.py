@@ -5,6 +5,7 @@ but noise, and the mean squares of their bands are its spectrum. White noise has
 through demosaicking and JPEG has less in the finest. Blocks with clipped pixels do not count.
 """
 
+import itertools
 from typing import NamedTuple
 
 import numpy as np
@@ -17,11 +18,10 @@ SELECTION = 1.01  # of white noise, over that of the blocks that are quietest by
 # deviation: texture looks like correlated noise, which has more, more, no more and no more than these. Our choice, on
 # five camera pictures and the training pictures.
 COARSER, COARSER_COLOURS, EVEN, MOST = 1.8, 2.5, 1.3, 25 / 255
-BINS, UNLIKE, LINE = (
-    6,
-    2.0,
-    0.9,
-)  # classes of brightness; variance in the brightest over that in the darkest; correlation
+# Classes of brightness; variance in the brightest over that in the darkest; correlation.
+BINS, UNLIKE, LINE = 6, 2.0, 0.9
+SHIFTS = tuple(itertools.product((0, BLOCK // 2), repeat=2))  # of the grid of blocks, down and along
+MOST_CLIPPED = 0.02  # of a block that counts
 
 
 class NoiseModel(NamedTuple):
@@ -44,10 +44,9 @@ def noise_model(channels: np.ndarray, clipped: np.ndarray | None = None) -> Nois
 
     ``clipped`` (h, w) is true at pixels that show a limit of the scale.
     """
-    usable = None if clipped is None else _blocks(clipped.astype(np.float32), np.mean) < 0.02
     bands = np.stack([_bands(channel) for channel in channels])  # (channels, levels, blocks)
-    if usable is not None:
-        bands = bands[..., usable]
+    if clipped is not None:
+        bands = bands[..., _blocks(clipped.astype(np.float32)) < MOST_CLIPPED]
     bands = bands[..., bands[0, 0] > 1e-12]  # a flat frame, or a drawing
     if bands.shape[-1] < FEWEST:
         return None
@@ -73,23 +72,21 @@ def total(bands: np.ndarray) -> float:
 def _bands(channel: np.ndarray) -> np.ndarray:
     """(LEVELS, blocks) mean squares, of blocks at four shifts of the grid."""
     found = []
-    for top, left in ((0, 0), (0, BLOCK // 2), (BLOCK // 2, 0), (BLOCK // 2, BLOCK // 2)):
+    for top, left in SHIFTS:
         part = _cut(channel[top:, left:])
         levels = []
         for _ in range(LEVELS):
             a, b, c, d = part[::2, ::2], part[::2, 1::2], part[1::2, ::2], part[1::2, 1::2]
             details = ((a - b + c - d) ** 2 + (a + b - c - d) ** 2 + (a - b - c + d) ** 2) / 12
-            levels.append(_means(details, BLOCK >> (len(levels) + 1), np.mean))
+            levels.append(_means(details, BLOCK >> (len(levels) + 1)))
             part = (a + b + c + d) / 2
         found.append(np.stack(levels))
     return np.concatenate(found, axis=1)
 
 
-def _blocks(image: np.ndarray, reduce) -> np.ndarray:
+def _blocks(image: np.ndarray) -> np.ndarray:
     """The same blocks' means."""
-    half = BLOCK // 2
-    shifts = ((0, 0), (0, half), (half, 0), (half, half))
-    return np.concatenate([_means(_cut(image[top:, left:]), BLOCK, reduce) for top, left in shifts])
+    return np.concatenate([_means(_cut(image[top:, left:]), BLOCK) for top, left in SHIFTS])
 
 
 def _cut(image: np.ndarray) -> np.ndarray:
@@ -97,20 +94,18 @@ def _cut(image: np.ndarray) -> np.ndarray:
     return image[:height, :width]
 
 
-def _means(image: np.ndarray, side: int, reduce) -> np.ndarray:
+def _means(image: np.ndarray, side: int) -> np.ndarray:
     height, width = (size // side for size in image.shape)
-    return reduce(image.reshape(height, side, width, side), axis=(1, 3)).ravel()
+    return np.mean(image.reshape(height, side, width, side), axis=(1, 3)).ravel()
 
 
-def variance_line(channels: np.ndarray, clipped: np.ndarray | None = None) -> tuple[float, float] | None:
+def variance_line(channels: np.ndarray, clipped: np.ndarray) -> tuple[float, float] | None:
     """(a, b) with noise of variance a x + b at brightness x, where it follows brightness; None where it does not.
 
     Fitted to the quietest blocks of each class of brightness, in the last channel, where texture is least.
     """
-    means, energies = _blocks(channels[0], np.mean), _bands(channels[-1])[0]
-    usable = energies > 1e-12
-    if clipped is not None:
-        usable &= _blocks(clipped.astype(np.float32), np.mean) < 0.02
+    means, energies = _blocks(channels[0]), _bands(channels[-1])[0]
+    usable = (energies > 1e-12) & (_blocks(clipped.astype(np.float32)) < MOST_CLIPPED)
     means, energies = means[usable], energies[usable]
     if len(means) < BINS * FEWEST:
         return None

@@ -53,11 +53,6 @@ def tiled(
     return result
 
 
-def num_tiles(shape: tuple[int, int], *, size: int = TILE, margin: int = MARGIN) -> int:
-    """How many tiles a picture has."""
-    return int(np.prod([len(list(_parts(length, size, margin))) for length in shape]))
-
-
 def _parts(length: int, size: int, margin: int) -> Iterator[tuple[int, slice]]:
     """Where each tile starts, and which part of the whole is its own."""
     if length <= size:

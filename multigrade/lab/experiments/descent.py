@@ -12,6 +12,7 @@ from ...model import staged_values
 from ...pictures.files import add_noise
 from ...restore.metrics import psnr
 from ...restore.operators import Identity
+from ...restore.recipes.grades import images
 from ...restore.restoration import RestorationTask, pixel_coordinates
 from ...synthetic import setting, training_points
 from ...training import Checkpointing, Fit, Outcome, Plan, Plateau, RunRecord, fingerprint, fit_grades, train_grades
@@ -92,10 +93,8 @@ def _result(fit: Fit, data: Data, setup: Setup) -> Result:
         metrics[f"{name}_loss"] = half_mean_square(of_stages[-1], getattr(data, name)[1])
     if data.shape:
         targets = data.train[1], data.test[1]
-        metrics["train_psnr"], metrics["test_psnr"] = (
-            psnr(stages["train"][-1], targets[0]),
-            psnr(stages["test"][-1], targets[1]),
-        )
+        metrics["train_psnr"] = psnr(stages["train"][-1], targets[0])
+        metrics["test_psnr"] = psnr(stages["test"][-1], targets[1])
         metrics["grades_test_psnr"] = [psnr(stage, targets[1]) for stage in stages["test"]]
         metrics["constant_psnr"] = psnr(np.full_like(targets[1], targets[0].mean()), targets[1])
         pictures = {f"grade {k + 1}": stage.reshape(data.shape) for k, stage in enumerate(stages["test"])}
@@ -144,10 +143,7 @@ def denoising_descent(context: Context) -> Result:
 
 
 def _denoised(fit: Fit, task: RestorationTask, image: np.ndarray, observed: np.ndarray) -> Result:
-    stages = []
-    for grade in fit.model.grades:
-        task = task.after(grade, ())
-        stages.append(np.asarray(task.image[0], np.float64))
+    stages = [np.asarray(image[0], np.float64) for image in images(fit.model, task)]
     quality = [psnr(stage, image) for stage in stages]
     metrics = {**ends(fit.records), "input_psnr": psnr(observed, image)}
     metrics |= {"test_psnr": quality[-1], "grades_test_psnr": quality}
