@@ -31,12 +31,12 @@ from typing import TYPE_CHECKING
 
 from .version import __version__
 
-# name: module that holds it (None: the name is a module itself)
 # On some machines XLA prints a screen of text for every program that it finds in a cache, about preferences of the
 # compiler. It reads this before its first message; what really fails is raised as well.
 if "jax" not in sys.modules:
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
+# name: module that holds it (None: the name is a module itself)
 _PUBLIC = {
     "MultiGradeRegressor": "estimators",
     "SingleGradeRegressor": "estimators",

@@ -1,7 +1,6 @@
 """The command line. Registers the commands and turns a caller's mistake into one line and exit code 2."""
 
 import gc
-import os
 import signal
 import sys
 import threading
@@ -90,9 +89,6 @@ def options(
 
 def main() -> None:
     """Entry point: errors of use become one line on standard error and exit code 2; --debug shows where they rose."""
-    # On some machines XLA prints a screen of text for every program it finds in a cache, about preferences of the
-    # compiler that it takes for instructions. What really fails is raised as well.
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     # A batch system that ends a job is answered as Ctrl-C is; signals that are ignored or somebody else's stay so.
     for number, default in ((signal.SIGINT, signal.default_int_handler), (signal.SIGTERM, signal.SIG_DFL)):
         if signal.getsignal(number) is default:

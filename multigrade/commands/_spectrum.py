@@ -15,10 +15,8 @@ from ..synthetic import setting
 from ..tables import read_table, split_target
 from ..training import Plan, RunRecord, fit_grades
 from ..training.observers import Observer
-from .spectrum import Spectrum
+from .spectrum import METHODS, OPTIMISERS, Spectrum
 
-METHODS = ("sgdl", "mgdl", "msdl")
-JUDGED = ("gd", "momentum", "adam", "muon")  # lbfgs searches along lines: its step has no derivative
 OTHER_RATE = 0.05  # images and tables; our choice, the paper's "Butterfly" rate
 # The paper's eigenvalue runs take every second pixel of an image, then every second of those.
 IMAGE_STRIDE = 4
@@ -38,8 +36,8 @@ def check_options(given: Spectrum) -> None:
     """ValueError for a method, an optimiser or a number of steps that there is not."""
     if given.method not in METHODS:
         raise ValueError(f"--method must be one of {', '.join(METHODS)}; got {given.method!r}")
-    if given.optimiser not in JUDGED:
-        raise ValueError(f"--optimiser must be one of {', '.join(JUDGED)}; got {given.optimiser!r}")
+    if given.optimiser not in OPTIMISERS:
+        raise ValueError(f"--optimiser must be one of {', '.join(OPTIMISERS)}; got {given.optimiser!r}")
     if given.steps < 1:
         raise ValueError(f"--steps must be at least 1; got {given.steps!r}")
 

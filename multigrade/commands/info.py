@@ -44,22 +44,19 @@ def gather() -> dict[str, dict]:
 
     from ..lab.threads import num_cores
 
+    extras = metadata.metadata("multigrade").get_all("Provides-Extra") or []
     devices = {f"device {d.id}": " ".join(dict.fromkeys((d.platform, d.device_kind))) for d in jax.devices()}
     return {
         "versions": {"multigrade": metadata.version("multigrade"), "python": platform.python_version()}
         | {name: metadata.version(name) for name in SHOWN},
         "machine": {"system": platform.platform(), "python at": sys.executable, "cores to use": num_cores(), **devices},
-        "extras": {name: _state_of_extra(name) for name in _extras()},
+        "extras": {name: _state_of_extra(name) for name in extras},
         "caches": {
             "compiled programs": jax.config.values["jax_compilation_cache_dir"]
             or "not kept between runs; set JAX_COMPILATION_CACHE_DIR to a folder to keep them",
         },
         "environment": {name: os.environ[name] for name in VARIABLES if name in os.environ} or {"": "nothing set"},
     }
-
-
-def _extras() -> list[str]:
-    return metadata.metadata("multigrade").get_all("Provides-Extra") or []
 
 
 def _state_of_extra(name: str) -> str:

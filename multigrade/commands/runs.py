@@ -34,8 +34,10 @@ def runs(
         raise ValueError("--damaged goes with no filter: what is in a damaged result is not known")
     saved, known = [], set()
     for each in [] if damaged else results.all():
-        known.update(each.job.settings)
-        if _matches(each.job, wanted) and (asked is None or catalogue.is_of(asked, each.job)):
+        settings = each.job.settings
+        known.update(settings)
+        is_wanted = all(name in settings and _is(settings[name], text) for name, text in wanted)
+        if is_wanted and (asked is None or catalogue.is_of(asked, each.job)):
             saved.append(each)
     _check_names(pairs, known)
     broken = {} if has_filter else results.damaged()
@@ -59,10 +61,6 @@ def _check_names(pairs: list[tuple[str, str]], known: set[str]) -> None:
     for name, _ in pairs:
         if known and name not in known:
             raise ValueError(f"--where must name a setting of a result: {', '.join(sorted(known))}; got {name!r}")
-
-
-def _matches(job, wanted: list[tuple[str, str]]) -> bool:
-    return all(name in job.settings and _is(job.settings[name], text) for name, text in wanted)
 
 
 def _is(value, text: str) -> bool:

@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+METHODS = ["sgdl", "mgdl", "msdl"]
+OPTIMISERS = ["gd", "momentum", "adam", "muon"]  # lbfgs searches along lines: its step has no derivative
 PLACES = ("output", "record", "tensorboard", "quiet")
 
 
@@ -18,12 +20,10 @@ class Spectrum:
     """
 
     source: Annotated[str, typer.Argument(help="1 or 2 for the paper's settings, an image, or a CSV or NPZ table.")]
-    method: Annotated[
-        str, typer.Option(help="sgdl, mgdl or msdl.", autocompletion=lambda: ["sgdl", "mgdl", "msdl"])
-    ] = "mgdl"
-    optimiser: Annotated[
-        str, typer.Option(help="gd, momentum, adam or muon.", autocompletion=lambda: ["gd", "momentum", "adam", "muon"])
-    ] = "gd"
+    method: Annotated[str, typer.Option(help="sgdl, mgdl or msdl.", autocompletion=lambda: METHODS)] = "mgdl"
+    optimiser: Annotated[str, typer.Option(help="gd, momentum, adam or muon.", autocompletion=lambda: OPTIMISERS)] = (
+        "gd"
+    )
     learning_rate: Annotated[
         float | None, typer.Option(help="Rate; with gd the paper's for settings 1 and 2, else the optimiser's own.")
     ] = None
