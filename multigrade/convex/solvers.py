@@ -51,7 +51,7 @@ def solve_newton(
     ConvexSolution
         The point with its certificate.
     """
-    return _solve(program, proximal_newton, _remembering_norms, tolerance, max_iterations, start)
+    return _solve(program, proximal_newton, tolerance, max_iterations, start)
 
 
 def solve_first_order(
@@ -75,7 +75,7 @@ def solve_first_order(
     ConvexSolution
         The point with its certificate.
     """
-    return _solve(program, accelerated_proximal_gradient, _remembering_norms, tolerance, max_iterations, start)
+    return _solve(program, accelerated_proximal_gradient, tolerance, max_iterations, start)
 
 
 def solve_gated(program: ConvexProgram, *, tolerance: float = 1e-4, max_iterations: int = 100_000) -> ConvexSolution:
@@ -130,7 +130,7 @@ def solve_path(
     return solutions
 
 
-def _solve(program, inner, norms_of, tolerance, max_iterations, start) -> ConvexSolution:
+def _solve(program, inner, tolerance, max_iterations, start) -> ConvexSolution:
     _check_limits(tolerance, max_iterations)
     if start is not None and np.shape(start) != program.point_shape:
         raise ValueError(f"start must have shape {program.point_shape}; got {np.shape(start)}")
@@ -142,7 +142,9 @@ def _solve(program, inner, norms_of, tolerance, max_iterations, start) -> Convex
         far = certified(weights, iterations=rounds, duals=duals)
         if far.certificate.outcome is Outcome.CONVERGED:
             return far
-    weights, iterations, outcome = _solve_outputs(program, inner, norms_of, tolerance, max_iterations, start)
+    # Projections of the dual norms start where those of the round before ended.
+    norms = lambda: partial(dual_norms, active={})  # noqa: E731
+    weights, iterations, outcome = _solve_outputs(program, inner, norms, tolerance, max_iterations, start)
     solution = certified(weights, iterations=iterations, outcome=outcome)
     return min((solution, far), key=lambda one: one.certificate.relative_gap) if far else solution
 
@@ -193,11 +195,6 @@ def _rounds(program: ConvexProgram, data: Groups, inner, norms_of, tolerance, ma
         iterations += int(count)
     shortfall = Outcome.ITERATION_LIMIT if iterations >= max_iterations else Outcome.STALLED
     return best, iterations, Outcome.CONVERGED if best_gap <= tolerance else shortfall
-
-
-def _remembering_norms() -> Callable[[ConvexProgram, np.ndarray], np.ndarray]:
-    """Dual norms whose projections start where those of the round before ended."""
-    return partial(dual_norms, active={})
 
 
 def _gap(program: ConvexProgram, data: Groups, weights: np.ndarray | None, measure) -> tuple[float, np.ndarray]:

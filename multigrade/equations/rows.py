@@ -61,10 +61,6 @@ class Basis:
     def num_waves(self) -> int:
         return len(self.layer.bias) // 2
 
-    @property
-    def is_empty(self) -> bool:
-        return not len(self.layer.bias)
-
     def grown(self, frequencies: np.ndarray) -> "Basis":
         """With further waves, given on the unit box of s, whose coefficients are 0."""
         new = self.box.first_layer(frequencies)
@@ -251,7 +247,7 @@ def draw_groups(problem: Problem, basis: Basis, random, num_inside: int, num_edg
     """All that must vanish, at points spread over s; a fifth more where the grades so far leave a large residual."""
     inside = _inside(problem, basis, random, num_inside)
     group = _interior(problem, basis, inside)
-    if not basis.is_empty:
+    if basis.num_waves:
         pool = _interior(problem, basis, _inside(problem, basis, random, num_inside))
         power = np.sum(residual_of(basis, pool) ** 2, axis=1)
         if power.sum() > 0:

@@ -92,8 +92,43 @@ class Solution:
         write_arrays(path, "solution", arrays, description)
 
     def figure(self, path: str | os.PathLike, *, title: str = "") -> None:
-        """Draw u: a curve in one dimension, a picture in two, the middle slice in three."""
-        draw(self, path, title)
+        """Draw u: a curve in one dimension, a picture in two, the middle slice in three.
+
+        Points outside of the domain stay empty.
+        """
+        from matplotlib.figure import Figure
+
+        from ..files import atomic_path
+
+        path = Path(path)
+        check_output(path, (".png", ".pdf", ".svg"))
+        if self.domain is None:
+            raise ValueError("a solution that was loaded knows no domain; call it at points of your own and draw these")
+        low, high = self.domain.bounds
+        figure = Figure(figsize=(6, 4.5), layout="constrained")
+        axes = figure.add_subplot()
+        if len(low) == 1:
+            x = np.linspace(low[0], high[0], 2000)
+            values = self(x[:, None])
+            axes.plot(x, values, linewidth=1, label=[f"$u_{number}$" for number in range(1, values.shape[1] + 1)])
+            axes.set(xlabel="$x$", ylabel="$u$" if values.shape[1] == 1 else None)
+            if values.shape[1] > 1:
+                axes.legend()
+        else:
+            x, y = (np.linspace(low[j], high[j], 300) for j in (0, 1))
+            grid = np.stack(np.meshgrid(x, y, indexing="ij"), axis=-1).reshape(-1, 2)
+            middle = np.tile((low[2:] + high[2:]) / 2, (len(grid), 1))
+            points = np.hstack([grid, middle])
+            found = self(points)
+            values = np.where(self.domain.contains(points), found[:, 0], np.nan).reshape(300, 300)
+            image = axes.imshow(
+                values.T, origin="lower", extent=(x[0], x[-1], y[0], y[-1]), aspect="auto", cmap="RdBu_r"
+            )
+            figure.colorbar(image, label="$u$" if found.shape[1] == 1 else "$u_1$")
+            axes.set(xlabel="$x_1$", ylabel="$x_2$")
+        axes.set_title(title or self.name)
+        with atomic_path(path) as temporary:
+            figure.savefig(temporary, dpi=150)
 
 
 def load_solution(path: str | os.PathLike) -> Solution:
@@ -113,38 +148,3 @@ def load_solution(path: str | os.PathLike) -> Solution:
     records = tuple(GradeRecord(**fields) for fields in description["records"])
     residuals, seconds, remark = description["residuals"], description["seconds"], description.get("remark", "")
     return Solution(description["name"], None, model, records, residuals, seconds, remark)
-
-
-def draw(solution: Solution, path: str | os.PathLike, title: str = "") -> None:
-    """The picture of ``Solution.figure``; points outside of the domain stay empty."""
-    from matplotlib.figure import Figure
-
-    from ..files import atomic_path
-
-    path = Path(path)
-    check_output(path, (".png", ".pdf", ".svg"))
-    if solution.domain is None:
-        raise ValueError("a solution that was loaded knows no domain; call it at points of your own and draw these")
-    low, high = solution.domain.bounds
-    figure = Figure(figsize=(6, 4.5), layout="constrained")
-    axes = figure.add_subplot()
-    if len(low) == 1:
-        x = np.linspace(low[0], high[0], 2000)
-        values = solution(x[:, None])
-        axes.plot(x, values, linewidth=1, label=[f"$u_{number}$" for number in range(1, values.shape[1] + 1)])
-        axes.set(xlabel="$x$", ylabel="$u$" if values.shape[1] == 1 else None)
-        if values.shape[1] > 1:
-            axes.legend()
-    else:
-        x, y = (np.linspace(low[j], high[j], 300) for j in (0, 1))
-        grid = np.stack(np.meshgrid(x, y, indexing="ij"), axis=-1).reshape(-1, 2)
-        middle = np.tile((low[2:] + high[2:]) / 2, (len(grid), 1))
-        points = np.hstack([grid, middle])
-        found = solution(points)
-        values = np.where(solution.domain.contains(points), found[:, 0], np.nan).reshape(300, 300)
-        image = axes.imshow(values.T, origin="lower", extent=(x[0], x[-1], y[0], y[-1]), aspect="auto", cmap="RdBu_r")
-        figure.colorbar(image, label="$u$" if found.shape[1] == 1 else "$u_1$")
-        axes.set(xlabel="$x_1$", ylabel="$x_2$")
-    axes.set_title(title or solution.name)
-    with atomic_path(path) as temporary:
-        figure.savefig(temporary, dpi=150)

@@ -91,9 +91,9 @@ def _stream(executor, jobs: Sequence[Job], store: Store, experiment: Experiment,
     if not jobs:
         return iter(())
     if executor == "inline":
-        return inline(jobs, store, experiment, progress=progress)
+        return inline(jobs, store, experiment, progress)
     if executor == "processes":
-        return processes(jobs, store, experiment, workers=workers, progress=progress)
+        return processes(jobs, store, experiment, workers, progress)
     from .ray_executor import on_ray
 
     return on_ray(jobs, store, experiment, workers=workers, progress=progress, **options)
@@ -156,9 +156,8 @@ def _sentence(error: Exception) -> str:
 # ---- here, and in processes ----------------------------------------------------------------------------------------
 
 
-def inline(jobs: Sequence[Job], store: Store, experiment: Experiment, *, progress=None) -> Iterator[Report]:
+def inline(jobs: Sequence[Job], store: Store, experiment: Experiment, progress) -> Iterator[Report]:
     """One after the other in this process; set ``thread_environment`` before JAX starts in it."""
-    progress = progress or Silent()
     queue = deque((job, False) for job in jobs)
     while queue:
         job, waits = queue.popleft()
@@ -171,14 +170,11 @@ def inline(jobs: Sequence[Job], store: Store, experiment: Experiment, *, progres
             yield report
 
 
-def processes(
-    jobs: Sequence[Job], store: Store, experiment: Experiment, *, workers: int, progress=None
-) -> Iterator[Report]:
+def processes(jobs: Sequence[Job], store: Store, experiment: Experiment, workers: int, progress) -> Iterator[Report]:
     """In ``workers`` processes that start afresh (never forked). One whose worker dies is tried again.
 
     Every worker is a pool of one: when it dies it is known which job it was at, and the others go on.
     """
-    progress = progress or Silent()
     # A worker that grew is replaced between two jobs, which is nobody's concern.
     warnings.filterwarnings("ignore", message="A worker stopped while some jobs")
     queue = deque((job, False) for job in jobs)

@@ -138,9 +138,8 @@ class Theory(Config):
 
     points: int = 64
     width: int = 6
-    epochs: int = (
-        4000  # of Theorems 1 and 2, whose gradients fade in flat directions, too; 4 and 5 take 15 times as many
-    )
+    # Of Theorems 1 and 2, whose gradients fade in flat directions, too; 4 and 5 take 15 times as many.
+    epochs: int = 4000
     share: float = 0.95  # of 2 / alpha: the rate of Theorems 1 and 2
     penalty: float = 1e-2  # of Theorems 4 and 5: small enough to leave the network at work
     push: float = 0.02  # how far from a minimum descent starts, as a share of the weights' length

@@ -182,9 +182,8 @@ class Store:
 
     def files(self, key: str) -> dict[str, bytes]:
         """The files of a result, to be sent to another store."""
-        return {
-            name: (self._folder(key) / name).read_bytes() for name in ("run.json", "result.json", *self._names(key))
-        }
+        names = ("run.json", "result.json", *self.check(key)["files"])
+        return {name: (self._folder(key) / name).read_bytes() for name in names}
 
     def put(self, key: str, files: Mapping[str, bytes]) -> None:
         """Put there what ``files`` of another store gave; refused, and what is there kept, unless it is sound."""
@@ -218,9 +217,6 @@ class Store:
         if not KEY.fullmatch(key):
             raise ValueError(f"a key has 20 hexadecimal digits; got {key!r}")
         return self.path.joinpath(*under, key)
-
-    def _names(self, key: str) -> list[str]:
-        return list(self.check(key)["files"])
 
     def _new_folder(self, key: str) -> Path:
         folder = self._folder(key, ".work") / "result"

@@ -192,7 +192,6 @@ def _slopes(state: _State, unit: np.ndarray) -> np.ndarray:
 def _with_penalty(state: _State, unit, box: Box, y, w, num_rows: int, max_features: int) -> _State | None:
     """The state with a grade whose output layers are penalised by frequency; None if that is no better."""
     begun = time.perf_counter()
-    new = np.empty((0, unit.shape[1]))
     if unit.shape[1] in MARGIN:
         is_noise = len(state.records) and not _stands_out(state, unit, w)
         most = max(3 * len(state.frequencies) // 2, 150) if is_noise else max_features // 2
