@@ -17,9 +17,8 @@ from .linear import FoldRows, solve_linear
 
 NUM_SINES = 256  # random ones beside the columns; our choice, by python -m benchmarks.tables
 ALL_SINES = (slice(0, NUM_SINES),)
-NUM_CHOOSING = (
-    2  # so many members choose what sines read and their scale; all eight choose no better, in twice the time
-)
+# So many members choose what sines read and their scale; all eight choose no better, in twice the time.
+NUM_CHOOSING = 2
 MAX_ROWS = 4096  # with more rows networks draw what sines draw, and better
 SCALES = (0.7, 1.4, 2.8)  # of a row's angle, in radians
 

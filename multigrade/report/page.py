@@ -110,10 +110,7 @@ def build(gathered: Gathered, *, title: str, progress: Progress | None = None) -
     sections = _sections(papers, drawn)
     links = {"summary": "Summary", **{each.id: each.title for each in sections}, "claims": "Claims", "cells": "Runs"}
     labels = {cell.key: cell.saved.job.label for cell in cells}
-    library, script = (
-        get_plotlyjs(),
-        _templates().get_template("page.js").render(),
-    )  # plotly has its licence, MIT, within
+    library, script = get_plotlyjs(), _templates().get_template("page.js").render()  # plotly's licence, MIT, is within
     return _templates().get_template("page.html").render(
         title=title, hashes=[_hash(library), _hash(script)], plotly=library, script=script, links=links,
         numbered={anchor: _numbered(anchor, drawn) for anchor in links},
