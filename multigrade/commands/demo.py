@@ -154,6 +154,7 @@ def _draw(fits, data, path: Path) -> None:
     from matplotlib.figure import Figure
 
     from ..files import atomic_path
+    from ..training.record import starts
 
     figure = Figure(figsize=(11, 6.5), layout="constrained")
     axes = figure.subplots(2, len(fits), sharey="row")
@@ -167,14 +168,12 @@ def _draw(fits, data, path: Path) -> None:
         above.plot(data.x_test, stages[-1], color="C3", linewidth=1.5, label=f"{name}, all")
         above.set_title(f"{name}: test loss {0.5 * float(((stages[-1] - data.y_test) ** 2).mean()):.1e}")
         above.legend(fontsize="small", ncols=2)
-        start = 0
-        for index, record in enumerate(fit.records):
+        for index, (start, record) in enumerate(zip(starts(fit.records), fit.records, strict=True)):
+            if index:
+                beneath.axvline(start, color="0.6", linewidth=0.8, linestyle=":")
             beneath.semilogy(
                 start + record.steps, record.train_loss, color=f"C{index}", linewidth=0.8, label=f"grade {index + 1}"
             )
-            start += record.num_steps
-            if index + 1 < len(fit.records):
-                beneath.axvline(start, color="0.6", linewidth=0.8, linestyle=":")
         beneath.set_xlabel("gradient descent steps")
         beneath.legend(fontsize="small")
     axes[0, 0].set_ylabel("g(x)")

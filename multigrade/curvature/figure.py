@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..training.record import RunRecord
+from ..training.record import RunRecord, starts
 from .tracking import spectrum_of
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def _draw_eigenvalues(axes, records: Sequence[RunRecord], name: str) -> None:
     from matplotlib import colormaps
 
     axes.axhspan(-1, 1, color="tab:green", alpha=0.12, linewidth=0, label="steady: (-1, 1)")
-    for grade, (start, record) in enumerate(_with_starts(records)):
+    for grade, (start, record) in enumerate(zip(starts(records), records, strict=True)):
         seen = spectrum_of(record, name)
         steps = start + np.asarray(seen["step"])
         if "radius" in seen:
@@ -77,7 +77,7 @@ def _draw_step(axes, steps: np.ndarray, seen, *, has_labels: bool) -> None:
 
 
 def _draw_loss(axes, records: Sequence[RunRecord]) -> None:
-    for grade, (start, record) in enumerate(_with_starts(records)):
+    for grade, (start, record) in enumerate(zip(starts(records), records, strict=True)):
         axes.semilogy(start + record.steps, record.train_loss, color=f"C{grade}", linewidth=0.7)
         if len(records) > 1:
             middle = start + record.num_steps / 2
@@ -90,10 +90,5 @@ def _draw_loss(axes, records: Sequence[RunRecord]) -> None:
 
 
 def _draw_boundaries(axes, records: Sequence[RunRecord]) -> None:
-    for start, _ in _with_starts(records)[1:]:
+    for start in starts(records)[1:]:
         axes.axvline(start, color="0.4", linewidth=0.8, linestyle=":")
-
-
-def _with_starts(records: Sequence[RunRecord]) -> list[tuple[int, RunRecord]]:
-    starts = np.cumsum([0, *(record.num_steps for record in records)])
-    return [(int(start), record) for start, record in zip(starts, records, strict=False)]

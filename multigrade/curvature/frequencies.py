@@ -19,10 +19,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import Partial
 
+from ..training.record import RunRecord, starts
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-    from ..training.record import RunRecord
 
 OVERSAMPLING = 2.0  # scattered points for each term of the series
 METRIC = "relative error at frequencies "
@@ -173,7 +173,7 @@ def _basis(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return (cosines / len(points) if is_grid else np.linalg.pinv(cosines.T, rcond=1e-6)), frequencies
 
 
-def frequency_figure(runs: Mapping[str, Sequence["RunRecord"]]) -> "Figure":
+def frequency_figure(runs: Mapping[str, Sequence[RunRecord]]) -> "Figure":
     """Relative error by frequency (up) and training step (right) as colour; one panel per run, grades side by side.
 
     ``runs`` maps a title to the records of its grades, trained with ``frequency_metrics``.
@@ -196,15 +196,14 @@ def frequency_figure(runs: Mapping[str, Sequence["RunRecord"]]) -> "Figure":
         names = [name for name in records[0].columns if name.startswith(METRIC)]
         if not names:
             raise ValueError(f"the records of {title!r} hold no errors by frequency; train with frequency_metrics")
-        steps = np.concatenate([[0], np.cumsum([record.num_steps for record in records])])
         bands = np.array([name.removeprefix(METRIC).split(" to ") for name in names], float)
-        for record, start in zip(records, steps, strict=False):
+        for record, start in zip(records, starts(records), strict=True):
             errors = np.stack([record.columns[name] for name in names])
             for row, (low, high) in zip(errors, bands, strict=True):
                 image = axes.pcolormesh(
                     start + record.steps, [low, high], np.log10(row[None, :-1]), vmin=-3, vmax=0, cmap="viridis_r"
                 )
-        for boundary in steps[1:-1]:
+        for boundary in starts(records)[1:]:
             axes.axvline(boundary, color="0.2", linewidth=0.8, linestyle=":")
         axes.set_title(title)
         axes.set_xlabel("steps")

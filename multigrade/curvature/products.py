@@ -51,9 +51,10 @@ def num_parameters(params) -> int:
     return sum(int(np.size(leaf)) for leaf in jax.tree.leaves(params))
 
 
-def _flat_gradient(loss, params):
+def linearised_gradient(loss, params):
+    """v -> H v on flat vectors; what the products share (activations, masks) is computed once."""
     flat, unravel = ravel_pytree(params)
-    return flat, lambda w: ravel_pytree(jax.grad(loss)(unravel(w)))[0]
+    return jax.linearize(lambda w: ravel_pytree(jax.grad(loss)(unravel(w)))[0], flat)[1]
 
 
 @jax.jit  # never run; it remembers the shape of a loss that was seen before
@@ -61,11 +62,7 @@ def _value(loss, params):
     return loss(params)
 
 
-@jax.jit(compiler_options=CPU_FRIENDLY)
-def _linearise(loss, params):
-    # What the products share (activations, masks) is computed here once; the result is a pytree that holds it.
-    flat, gradient = _flat_gradient(loss, params)
-    return jax.linearize(gradient, flat)[1]
+_linearise = jax.jit(linearised_gradient, compiler_options=CPU_FRIENDLY)  # its result is a pytree
 
 
 @jax.jit(compiler_options=CPU_FRIENDLY)

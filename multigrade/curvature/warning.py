@@ -16,12 +16,11 @@ from collections.abc import Callable, Mapping
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.flatten_util import ravel_pytree
 
 from ..training.observers import Observation, Snapshot
 from .observers import current_rate
 from .preconditioned import preconditioner
-from .products import CPU_FRIENDLY, as_pytree, num_parameters, widen
+from .products import CPU_FRIENDLY, as_pytree, linearised_gradient, num_parameters, widen
 
 # At every later look, from the vector of the last one; our choice, by python -m benchmarks.spike_warning.
 NUM_PRODUCTS = 4
@@ -81,8 +80,7 @@ def _sharpest(loss, params, root: np.ndarray, start: np.ndarray | None) -> tuple
 
 @jax.jit(static_argnums=0, compiler_options=CPU_FRIENDLY)
 def _lanczos(num: int, loss, params, root, v):
-    flat, unravel = ravel_pytree(params)
-    _, product = jax.linearize(lambda w: ravel_pytree(jax.grad(loss)(unravel(w)))[0], flat)
+    product = linearised_gradient(loss, params)
 
     def step(index, carry):
         basis, inner = carry

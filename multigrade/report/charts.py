@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..training.record import Outcome, RunRecord
+from ..training.record import Outcome, RunRecord, starts
 
 POINTS = 800  # of a thinned curve; our choice, about one to a pixel
 
@@ -76,11 +76,6 @@ def thin(x: np.ndarray, y: np.ndarray, points: int = POINTS) -> tuple[np.ndarray
         kept |= {int(stretch[np.argmax(filled[0][stretch])]), int(stretch[np.argmin(filled[1][stretch])])}
     order = np.array(sorted(kept))
     return x[order], y[order]
-
-
-def starts(records: Sequence[RunRecord]) -> np.ndarray:
-    """The step at which each grade begins when grades are drawn one after the other."""
-    return np.concatenate([[0], np.cumsum([record.num_steps for record in records])[:-1]])
 
 
 def boundaries(records: Sequence[RunRecord]) -> tuple[tuple[float, str], ...]:

@@ -97,6 +97,11 @@ class RunRecord:
         return cls(columns, observations, **{**description, "outcome": Outcome(description["outcome"])})
 
 
+def starts(records: Sequence[RunRecord]) -> np.ndarray:
+    """The step at which each grade begins when grades are drawn one after the other."""
+    return np.concatenate([[0], np.cumsum([record.num_steps for record in records])[:-1]])
+
+
 def path_of(name: str, key: str) -> str:
     """``name/key``, with slashes of their own written as %2F."""
     return "/".join(part.replace("%", "%25").replace("/", "%2F") for part in (name, key))

@@ -152,22 +152,19 @@ def baseline(context: Context) -> Result:
         strengths, given = {}, {}
     else:
         observed = degraded(image, setup)
-        found, strengths = _denoised(observed, image, setup) if setup.task == "denoise" else _deblurred(
-            observed, image, setup
-        )  # fmt: skip
+        methods = _denoised if setup.task == "denoise" else _deblurred
+        found, strengths = methods(observed, image, setup)
         given = {"input_psnr": psnr(observed, image)}
-    methods = {name: psnr(picture, image) for name, picture in found.items()}
-    metrics = {**given, "methods": methods, "strengths": strengths}
+    quality = {name: psnr(picture, image) for name, picture in found.items()}
+    metrics = {**given, "methods": quality, "strengths": strengths}
     return Result(metrics, (), {}, {"input": observed, **found, "reference": image})
 
 
 def _denoised(observed, image, setup: Setup):
     start = baselines.tv_denoise_strength(setup.noise)
     best = baselines.tuned(lambda strength: baselines.tv_denoise(observed, strength), image, start)
-    return {"ROF": baselines.tv_denoise(observed, start), "ROF best": best.image}, {
-        "ROF": start,
-        "ROF best": best.strength,
-    }
+    found = {"ROF": baselines.tv_denoise(observed, start), "ROF best": best.image}
+    return found, {"ROF": start, "ROF best": best.strength}
 
 
 def _deblurred(observed, image, setup: Setup):
