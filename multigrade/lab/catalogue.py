@@ -51,57 +51,53 @@ VARIANTS = (*METHODS, "no freezing", "deep grades", "no residual", "residual onl
 
 def _regression(images: Sequence[str]):
     def cells(config) -> Iterator[Cell]:
-        for image in images:
-            size = paper.REGRESSION_STRUCTURE[image]
-            for method in METHODS:
-                snapshots = image == SNAPSHOT_IMAGE
-                yield {
-                    "kind": "regression", "task": "regress", "image": image, "method": method,
-                    "structure": f"{method}-{size}", "snapshots": snapshots,
-                }  # fmt: skip
+        for image, method in itertools.product(images, METHODS):
+            yield {
+                "kind": "regression", "task": "regress", "image": image, "method": method,
+                "structure": f"{method}-{paper.REGRESSION_STRUCTURE[image]}", "snapshots": image == SNAPSHOT_IMAGE,
+            }  # fmt: skip
 
     return cells
 
 
+def _degradation(task: str, level: int) -> tuple[int, int]:
+    """Noise and blur of a cell of Table 2 or 3; none in regression."""
+    return {"regress": (0, 0), "denoise": (level, 0), "deblur": (paper.BLUR_NOISE, level)}[task]
+
+
 def _restoration(task: str, levels: Sequence[int]):
     def cells(config) -> Iterator[Cell]:
-        for image in RESTORATION_IMAGES:
-            for level in levels:
-                noise, blur = (level, 0) if task == "denoise" else (paper.BLUR_NOISE, level)
-                for method in METHODS:
-                    beta, weight = config.beta, config.weight
-                    if config.has_recorded_strengths:
-                        recorded_beta, recorded_weight = paper.strengths(task, method, noise)
-                        beta, weight = beta or recorded_beta, recorded_weight if weight is None else weight
-                    yield {
-                        "kind": "restoration", "task": task, "image": image, "method": method, "noise": noise,
-                        "blur": blur, "structure": f"{method}-{paper.RESTORATION_STRUCTURE}", "beta": beta,
-                        "weight": weight,
-                    }  # fmt: skip
+        for image, level, method in itertools.product(RESTORATION_IMAGES, levels, METHODS):
+            (noise, blur), beta, weight = _degradation(task, level), config.beta, config.weight
+            if config.has_recorded_strengths:
+                recorded_beta, recorded_weight = paper.strengths(task, method, noise)
+                beta, weight = beta or recorded_beta, recorded_weight if weight is None else weight
+            yield {
+                "kind": "restoration", "task": task, "image": image, "method": method, "noise": noise, "blur": blur,
+                "structure": f"{method}-{paper.RESTORATION_STRUCTURE}", "beta": beta, "weight": weight,
+            }  # fmt: skip
 
     return cells
 
 
 def _baselines(task: str, images: Sequence[str], levels: Sequence[int] = (0,)):
     def cells(config) -> Iterator[Cell]:
-        for image in images:
-            for level in levels:
-                noise, blur = {"regress": (0, 0), "denoise": (level, 0), "deblur": (paper.BLUR_NOISE, level)}[task]
-                cell = {"kind": "baseline", "task": task, "image": image, "method": "baseline"}
-                yield {**cell, "noise": noise, "blur": blur}
+        for image, level in itertools.product(images, levels):
+            noise, blur = _degradation(task, level)
+            cell = {"kind": "baseline", "task": task, "image": image, "method": "baseline"}
+            yield {**cell, "noise": noise, "blur": blur}
 
     return cells
 
 
 def _synthetic(methods: Sequence[str], *, has_rates: bool):
     def cells(config) -> Iterator[Cell]:
-        for setting in (1, 2):
-            for method in methods:
-                for rate in config.rates if has_rates else (paper.SYNTHETIC_RATES[str(setting), method],):
-                    yield {
-                        "kind": "descent", "setting": setting, "method": method, "learning_rate": rate,
-                        "structure": "MSDL" if method == "MSDL" else f"{method}-1",
-                    }  # fmt: skip
+        for setting, method in itertools.product((1, 2), methods):
+            for rate in config.rates if has_rates else (paper.SYNTHETIC_RATES[str(setting), method],):
+                yield {
+                    "kind": "descent", "setting": setting, "method": method, "learning_rate": rate,
+                    "structure": "MSDL" if method == "MSDL" else f"{method}-1",
+                }  # fmt: skip
 
     return cells
 
@@ -123,34 +119,30 @@ def _activations(config) -> Iterator[Cell]:
 
 
 def _image_sweep(config) -> Iterator[Cell]:
-    for image in SWEEP_IMAGES:
-        for method in METHODS:
-            for rate in config.rates:
-                cell = {"kind": "descent", "image": image, "method": method, "learning_rate": rate}
-                yield {**cell, "structure": f"{method}-2"}
+    for image, method, rate in itertools.product(SWEEP_IMAGES, METHODS, config.rates):
+        cell = {"kind": "descent", "image": image, "method": method, "learning_rate": rate}
+        yield {**cell, "structure": f"{method}-2"}
 
 
 def _image_spectrum(config) -> Iterator[Cell]:
-    for image in paper.SPECTRUM_IMAGES:
-        for method in METHODS:
-            yield {
-                "kind": "descent", "image": image, "method": method, "structure": f"{method}-4",
-                "learning_rate": paper.IMAGE_RATES[image, method],
-                # The authors end a grade of MGDL, and of MGDL alone, when an eigenvalue falls below -0.95.
-                "edge": paper.EDGE if method == "MGDL" else None,
-            }  # fmt: skip
+    for image, method in itertools.product(paper.SPECTRUM_IMAGES, METHODS):
+        yield {
+            "kind": "descent", "image": image, "method": method, "structure": f"{method}-4",
+            "learning_rate": paper.IMAGE_RATES[image, method],
+            # The authors end a grade of MGDL, and of MGDL alone, when an eigenvalue falls below -0.95.
+            "edge": paper.EDGE if method == "MGDL" else None,
+        }  # fmt: skip
 
 
 def _denoising_spectrum(config) -> Iterator[Cell]:
-    for image in paper.DENOISING_SPECTRUM_IMAGES:
-        for noise in paper.DENOISING_SPECTRUM_NOISE:
-            for method in METHODS:
-                rate, beta, weight, every = paper.DENOISING_SPECTRUM[method]
-                yield {
-                    "kind": "denoising descent", "image": image, "noise": noise, "method": method,
-                    "structure": f"{method}-4", "learning_rate": rate, "beta": beta, "weight": weight,
-                    "spectrum_every": config.spectrum_every or every,
-                }  # fmt: skip
+    images, levels = paper.DENOISING_SPECTRUM_IMAGES, paper.DENOISING_SPECTRUM_NOISE
+    for image, noise, method in itertools.product(images, levels, METHODS):
+        rate, beta, weight, every = paper.DENOISING_SPECTRUM[method]
+        yield {
+            "kind": "denoising descent", "image": image, "noise": noise, "method": method,
+            "structure": f"{method}-4", "learning_rate": rate, "beta": beta, "weight": weight,
+            "spectrum_every": config.spectrum_every or every,
+        }  # fmt: skip
 
 
 def _theorems(config) -> Iterator[Cell]:
@@ -167,13 +159,11 @@ PICTURE_RATES = {"SGDL": 0.1, "MGDL": 0.2, "MSDL": 0.05}  # those of Cameraman; 
 
 
 def _steadiness(config) -> Iterator[Cell]:
-    for optimiser in ("gd", "adam"):
-        for setting in (1, 2):
-            for method in VARIANTS:
-                yield {
-                    "kind": "steadiness", "task": optimiser, "setting": setting, "method": method,
-                    "optimiser": optimiser, "learning_rate": STEADINESS_RATES[optimiser, setting],
-                }  # fmt: skip
+    for optimiser, setting, method in itertools.product(("gd", "adam"), (1, 2), VARIANTS):
+        yield {
+            "kind": "steadiness", "task": optimiser, "setting": setting, "method": method, "optimiser": optimiser,
+            "learning_rate": STEADINESS_RATES[optimiser, setting],
+        }  # fmt: skip
 
 
 def _frequencies(config) -> Iterator[Cell]:

@@ -19,24 +19,29 @@ TITLES = {
 
 
 def theorems(cells: Sequence[Cell]) -> list[Figure]:
-    theory = [cell for cell in select(cells, kind="theory") if cell.saved.result.arrays]
-    convex = [cell for cell in select(cells, kind="convex") if cell.saved.result.arrays]
     return [
         Figure("theory", "Theorems 1, 2, 4 and 5", "theorems", "Measured on small smooth networks in float64.",
-               "theory", tuple(_theory(theory))),
+               "theory", _blocks(cells, "theory", "Losses and distances")),
         Figure("convex", "Theorem 3", "theorems",
                "A two-layer ReLU grade as a convex program, and gradient descent on the same objective.", "convex",
-               tuple(_convex(convex))),
+               _blocks(cells, "convex", "Fit and objective")),
     ]  # fmt: skip
 
 
-def _theory(cells: Sequence[Cell]) -> list[Block]:
+def _blocks(cells: Sequence[Cell], kind: str, heading: str) -> tuple[Block, ...]:
+    found = [cell for cell in select(cells, kind=kind) if cell.saved.result.arrays]
     blocks = []
-    for index, group in enumerate(variants(cells)):
-        ordered = sorted(group, key=lambda cell: cell.setup.theorem)
-        charts = [_descent(cell) if cell.setup.theorem < 3 else _linearised(cell) for cell in ordered]
-        blocks.append(Block(f"theory-{index + 1}", "Losses and distances", tuple(ordered), tuple(charts)))
-    return blocks
+    for index, group in enumerate(variants(found), 1):
+        ordered = tuple(sorted(group, key=lambda cell: (cell.setup.theorem, cell.setup.setting)))
+        charts = tuple(chart for cell in ordered for chart in _charts(cell))
+        blocks.append(Block(f"{kind}-{index}", heading, ordered, charts))
+    return tuple(blocks)
+
+
+def _charts(cell: Cell) -> tuple[Chart, ...]:
+    if cell.saved.job.kind == "convex":
+        return _fit(cell), _objective(cell)
+    return (_descent(cell) if cell.setup.theorem < 3 else _linearised(cell),)
 
 
 def _line(name: str, role: str, values: np.ndarray) -> Line:
@@ -67,17 +72,6 @@ def _linearised(cell: Cell) -> Chart:
         for key, name, role in named
     )
     return Chart(TITLES[cell.setup.theorem], "steps", f"distance, down to {SMALLEST:g}", lines, log_y=True)
-
-
-def _convex(cells: Sequence[Cell]) -> list[Block]:
-    blocks = []
-    for group in variants(cells):
-        charts = []
-        ordered = sorted(group, key=lambda cell: cell.setup.setting)
-        for cell in ordered:
-            charts += [_fit(cell), _objective(cell)]
-        blocks.append(Block(f"convex-{len(blocks) + 1}", "Fit and objective", tuple(ordered), tuple(charts)))
-    return blocks
 
 
 def _fit(cell: Cell) -> Chart:
