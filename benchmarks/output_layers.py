@@ -2,6 +2,7 @@
 
     python -m benchmarks.output_layers
     python -m benchmarks.output_layers --settings 1 --seeds 1
+    python -m benchmarks.output_layers --why                    # what one step after a projection does
 
 Two functions with frequencies of the paper's settings, 512 points, three grades of two layers of 64 ReLU neurons, Adam
 at 3e-3, 1,500 steps a grade, three seeds. ``plain`` is grade by grade as in the paper; ``solved`` ends every grade with
@@ -11,8 +12,11 @@ together after ``plain``; ``unfrozen`` trains the last two layers of all grades 
 """
 
 import argparse
+import dataclasses
+import itertools
 import time
 
+import jax
 import numpy as np
 
 from multigrade import Plan, fit_grades, structures, synthetic
@@ -49,11 +53,29 @@ def fits(x, y, seed: int):
     yield "unfrozen", unfreeze(plain, x, y, second).model, alone + seconds()
 
 
+def step_after_projection(num_seeds: int) -> None:
+    """The loss around the second projection, before step 10, and the largest output weight then; one grade."""
+    print("| seed | way | loss before step 10 | after it | largest output weight |\n|---|---|---|---|---|")
+    x, y, _, _ = data(1, 0.0)
+    plan = Plan(11, learning_rate=3e-3, record_every=1)
+    for seed, every in itertools.product(range(num_seeds), (None, 10)):
+        regression = Regression(solved_output=every is not None, solved_every=every)
+        fit = fit_grades(STRUCTURE[:1], x, y, dataclasses.replace(plan, seed=seed), regression=regression)
+        before, after = fit.records[0].train_loss[-2:]
+        largest = np.abs(
+            jax.tree.leaves(fit.model.grades[0].params)[-2]
+        ).max()  # the output layer's weights, before its biases
+        print(f"| {seed} | {'projected' if every else 'plain'} | {before:.2f} | {after:.2f} | {largest:.2g} |")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--settings", default="1,2")
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--why", action="store_true")
     options = parser.parse_args()
+    if options.why:
+        return step_after_projection(options.seeds)
     print("| setting | noise | way | error | seconds |\n|---|---|---|---|---|")
     for setting in map(int, options.settings.split(",")):
         for noise in (0.0, 0.1):
