@@ -23,7 +23,7 @@ def pytest_configure(config):
     # Threads of BLAS wait for each other by spinning: where every core has a worker, a decomposition takes ten times
     # as long with two of them as with one.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
+    if "JAX_COMPILATION_CACHE_DIR" not in os.environ and hasattr(config, "cache"):  # not with -p no:cacheprovider
         os.environ["JAX_COMPILATION_CACHE_DIR"] = str(_compiled_programs(config.cache))
         # Small programs, too: hundreds of them draw the initial weights of one shape or other, in every process.
         os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"

@@ -16,6 +16,7 @@ from multigrade.restore.learned import folded, unfolded
 from multigrade.restore.metrics import psnr
 from multigrade.restore.noise_model import noise_model, total
 from multigrade.restore.nonlocal_estimate import nonlocal_estimate
+from multigrade.restore.scales import doubled, halved
 from multigrade.restore.tiles import tiled
 
 CAMERA = skimage.util.img_as_float32(skimage.data.camera())[None]
@@ -152,10 +153,23 @@ def test_blocks_of_pixels_fold_and_unfold():
     np.testing.assert_array_equal(unfolded(folded(image[..., None])), image)
 
 
-def test_the_learned_grade_improves_a_picture_it_has_not_seen():
+@pytest.mark.parametrize("sides", [(8, 6), (7, 5)], ids=["even", "odd"])
+def test_half_the_size_has_the_means_and_twice_the_size_is_linear_between_them(sides):
+    image = np.random.default_rng(7).random((2, *sides)).astype(np.float32)
+    half = halved(image)
+    np.testing.assert_allclose(half[:, 1, 1], image[:, 2:4, 2:4].mean((1, 2)))
+    np.testing.assert_allclose(half[0, -1, 0], image[0, -2 + sides[0] % 2 :, :2].mean())
+    double = doubled(half, image.shape)
+    assert double.shape == image.shape
+    np.testing.assert_allclose(
+        double[:, 1, 1], (9 * half[:, 0, 0] + 3 * (half[:, 0, 1] + half[:, 1, 0]) + half[:, 1, 1]) / 16, rtol=1e-5
+    )
+
+
+def test_the_learned_grade_and_coarser_scales_improve_a_picture_they_have_not_seen():
     clean = CAMERA[:, 60:188, 160:288]
-    first, *later = estimates(noisy(clean, 40), 40 / 255)
-    assert psnr(later[-1], clean) > psnr(first, clean)
+    alone, corrected, coarser = (psnr(image, clean) for image in estimates(noisy(clean, 40), 40 / 255))
+    assert alone < corrected < coarser - 0.05
 
 
 def test_without_noise_a_picture_stays_as_it_is():

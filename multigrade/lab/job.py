@@ -21,7 +21,7 @@ from .setup import Setup, read
 NUMERICS = 7
 # Numerics of (kind, task, recipe) whose numbers alone have changed since; the results of all others are used again.
 REVISED: dict[tuple[str, str, str], int] = {
-    ("restoration", "denoise", "best"): 8,
+    ("restoration", "denoise", "best"): 9,
     ("restoration", "deblur", "best"): 9,
     ("regression", "regress", "best"): 8,
 }

@@ -6,11 +6,11 @@ changed is taken from the picture, and the finest band is left to denoise.
 """
 
 import numpy as np
-from scipy.ndimage import zoom
 
 from .clock import Told, nobody, part_of
 from .noise_model import NoiseModel, total
 from .nonlocal_estimate import SIDE, from_guide, three_passes
+from .scales import doubled, halved
 
 SCALES = 2  # the picture, and one of half its size
 COARSE = 0.2  # of the time goes to the picture of half the size
@@ -21,12 +21,9 @@ CAUTION = 2.0  # over the noise of the quietest blocks, which is less than that 
 def correlated_estimate(observed: np.ndarray, model: NoiseModel, told: Told = nobody, scale: int = 0) -> np.ndarray:
     """An estimate of decorrelated channels (channels, h, w) whose noise has these bands."""
     if scale + 1 < SCALES:
-        height, width = observed.shape[1:]
-        even = np.pad(observed, ((0, 0), (0, height % 2), (0, width % 2)), mode="symmetric")
-        half = (even[:, ::2, ::2] + even[:, ::2, 1::2] + even[:, 1::2, ::2] + even[:, 1::2, 1::2]) / 4
+        half = halved(observed)
         change = correlated_estimate(half, model, part_of(told, 0, COARSE), scale + 1) - half
-        change = zoom(change, (1, 2, 2), order=1, mode="nearest", grid_mode=True)
-        observed = observed + change[:, :height, :width]
+        observed = observed + doubled(change, observed.shape)
         variances = 0.75 * model.bands[:, scale]
     else:
         variances = np.array([total(bands[scale:]) for bands in model.bands])

@@ -122,7 +122,8 @@ def _white(observed: np.ndarray, noise: Noise, told: Told) -> Denoised:
         channels, sigma, told=told if is_large else part_of(told, 0, 0.5),
         otherwise=lambda part: locally_smoothed(part, sigma),
     )  # fmt: skip
-    images = dict(zip(("non-local", *(f"learned {i}" for i in range(1, len(found)))), found, strict=True))
+    names = "non-local", *(f"learned {i}" for i in range(1, len(found) - 1)), "coarser scales"
+    images = dict(zip(names, found, strict=True))
     if (is_cut_short := is_over(told, 1 if is_large else 0.5)) or is_large:
         return Denoised(_shown(images, noise), noise, is_cut_short=is_cut_short)
     signs = random_signs(channels.shape)

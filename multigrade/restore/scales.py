@@ -1,0 +1,16 @@
+"""An image at half its size, and back."""
+
+import numpy as np
+from scipy.ndimage import zoom
+
+
+def halved(image: np.ndarray) -> np.ndarray:
+    """Means over 2 x 2 pixels of (channels, h, w); an odd last row or column is repeated."""
+    height, width = image.shape[1:]
+    even = np.pad(image, ((0, 0), (0, height % 2), (0, width % 2)), mode="symmetric")
+    return (even[:, ::2, ::2] + even[:, ::2, 1::2] + even[:, 1::2, ::2] + even[:, 1::2, 1::2]) / 4
+
+
+def doubled(image: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """Bilinear between the centres of the pixels, cut to the height and width at the end of ``shape``."""
+    return zoom(image, (1, 2, 2), order=1, mode="nearest", grid_mode=True)[:, : shape[-2], : shape[-1]]
