@@ -152,13 +152,11 @@ def dual_norms(
 ) -> np.ndarray:
     """||Pi_{K_i}(+-X'D_i lambda)||, (2, P) for one output's lambda (N,): exact, and rounded upwards if at all.
 
-    ``active`` keeps the active constraints from call to call, which saves time when lambda changes little.
-
     Parameters
     ----------
     program : the convex program of a grade, see ``convex_program``
     dual : lambda of one output, (points,)
-    active : active constraints of the last call by pattern, which the call brings up to date
+    active : active constraints of the last call, brought up to date; saves time where lambda changes little
 
     Returns
     -------

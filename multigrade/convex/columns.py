@@ -28,8 +28,6 @@ BEAM_WIDTH, BEAM_STEPS, NUM_WALLS = 256, 12, 3
 class PatternSearch:
     """Which patterns a program has: all of them if they are at most ``max_patterns``, else those of a search.
 
-    The search starts with ``num_samples`` random patterns and adds at most as many in each of ``max_rounds`` rounds.
-
     Parameters
     ----------
     max_patterns : the largest number of patterns that are listed

@@ -15,12 +15,10 @@ if TYPE_CHECKING:
 def spectrum_figure(runs: Mapping[str, Sequence[RunRecord]], *, name: str = "spectrum") -> "Figure":
     """Smallest eigenvalues solid, largest dashed, the band (-1, 1) shaded, the loss beneath, grades side by side.
 
-    ``runs`` maps a title to the records of its grades; ``name`` is that of the ``SpectrumObserver``.
-
     Parameters
     ----------
     runs : titles, and the records of the grades of each run
-    name : the observer's
+    name : that of the ``SpectrumObserver``
 
     Returns
     -------

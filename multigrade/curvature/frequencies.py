@@ -176,11 +176,9 @@ def _basis(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def frequency_figure(runs: Mapping[str, Sequence[RunRecord]]) -> "Figure":
     """Relative error by frequency (up) and training step (right) as colour; one panel per run, grades side by side.
 
-    ``runs`` maps a title to the records of its grades, trained with ``frequency_metrics``.
-
     Parameters
     ----------
-    runs : titles, and the records of the grades of each run
+    runs : titles, and the records of the grades of each run, trained with ``frequency_metrics``
 
     Returns
     -------

@@ -187,13 +187,11 @@ def _raveller(tree):
 def dense_hessian(loss: Loss, params, *, num_columns: int = 8) -> np.ndarray:
     """H as a float64 matrix (M, M) by automatic differentiation; rows and columns in the order of ``ravel_pytree``.
 
-    ``num_columns`` products are made at a time: 8 keep the activations of the paper's networks in the cache.
-
     Parameters
     ----------
     loss : from parameters to a number; any JAX function
     params : the pytree of arrays at which H is taken
-    num_columns : products that are made at a time
+    num_columns : products that are made at a time: 8 keep the activations of the paper's networks in the cache
 
     Returns
     -------

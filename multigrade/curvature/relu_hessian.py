@@ -133,15 +133,14 @@ def differences_adjoint(fields: np.ndarray) -> np.ndarray:
 def relu_hessian(network: Network | MultiScaleNetwork, params, x, loss: OutputLoss | np.ndarray) -> Derivatives:
     """Gradient J' r and Hessian J' Q J + sum_i r_i Hess N_i of the loss of a ReLU network at inputs x (N, d).
 
-    ``loss`` is an array of targets (N, s) for least squares, or a quadratic form in the outputs such as
-    ``DenoisingError``. At a kink (a pre-activation exactly 0) the mask is 0, as everywhere in this package.
+    At a kink (a pre-activation exactly 0) the mask is 0, as everywhere in this package.
 
     Parameters
     ----------
     network : with ReLU
     params : the network's
     x : inputs, (points, features)
-    loss : targets (points, outputs), or a quadratic form in the outputs
+    loss : targets (points, outputs) for least squares, or a quadratic form in the outputs such as ``DenoisingError``
 
     Returns
     -------

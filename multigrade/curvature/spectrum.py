@@ -96,8 +96,7 @@ def extreme_eigenvalues(
     """The ``num`` smallest and ``num`` largest eigenvalues of H, with residuals at most ``tolerance`` ||H||.
 
     The error of an eigenvalue is at most its residual, and about its square over the gap to the next: the default
-    gives nine digits or so. ``start`` takes the ``vectors`` of an earlier call. ``num_lanczos`` vectors of length M are
-    kept (five for every two eigenvalues by default); ``max_restarts`` bounds the work.
+    gives nine digits or so.
 
     Parameters
     ----------
@@ -105,8 +104,8 @@ def extreme_eigenvalues(
     params : the pytree of arrays at which H is taken
     num : how many at each end
     tolerance : largest residual, relative to ||H||
-    start : vectors of an earlier call, near whose eigenvalues the search begins
-    num_lanczos : vectors that are kept
+    start : ``vectors`` of an earlier call, near whose eigenvalues the search begins
+    num_lanczos : vectors of length M that are kept; five for every two eigenvalues if None
     max_restarts : of Lanczos, after which what was not found is said so
 
     Returns

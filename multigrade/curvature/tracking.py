@@ -69,7 +69,7 @@ class StepSummary(NamedTuple):
 def summarise_spectrum(
     records: Sequence[RunRecord], *, name: str = "spectrum"
 ) -> list[GradeSummary] | list[StepSummary]:
-    """One summary for each grade's record; ``name`` is that of the observer.
+    """One summary for each grade's record.
 
     Parameters
     ----------

@@ -238,11 +238,9 @@ def nonlocal_means(image: np.ndarray, *, noise_sigma: float | None = None) -> np
 def bm3d_denoise(image: np.ndarray, *, noise_sigma: float | None = None) -> np.ndarray:
     """BM3D (Dabov and others 2007) by its authors' package, for non-commercial use; needs the extra ``bm3d``.
 
-    (h, w), or (h, w, 3) by its form for colour.
-
     Parameters
     ----------
-    image : (h, w) or (h, w, 3)
+    image : (h, w), or (h, w, 3) by its form for colour
     noise_sigma : on the 0..255 scale; estimated if not given
 
     Returns
