@@ -3,7 +3,14 @@
 import dataclasses
 import inspect
 from collections.abc import Callable
-from typing import Any, Protocol, get_type_hints
+from pathlib import Path
+from typing import Annotated, Any, Protocol, get_type_hints
+
+import typer
+
+# Options of several commands.
+TensorBoard = Annotated[Path | None, typer.Option(help="Write TensorBoard files to this folder while it goes.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
 
 
 class CommandRecord(Protocol):

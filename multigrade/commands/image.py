@@ -10,6 +10,8 @@ from typing import Annotated, ClassVar
 
 import typer
 
+from ._record import Quiet, TensorBoard
+
 OLD_RECIPES = {"fast": "networks"}
 
 
@@ -37,10 +39,8 @@ class ImageCommand:
     figure: Annotated[Path | None, typer.Option(help="Draw input, grades, result and error to this file.")] = None
     time_limit: Annotated[float | None, typer.Option(help="Seconds after which to stop with what there is.")] = None
     baselines: Annotated[bool, typer.Option("--baselines", help="Measure simple methods beside the result.")] = False
-    tensorboard: Annotated[Path | None, typer.Option(help="Write TensorBoard files to this folder while it goes.")] = (
-        None
-    )
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False
+    tensorboard: TensorBoard = None
+    quiet: Quiet = False
 
     task: ClassVar[str]
 

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from ._record import Quiet
+
 NAMES = ("poisson", "helmholtz", "lens", "heat", "wave", "burgers", "fredholm", "volterra", "inverse")
 OPTIONS = ("wavenumber", "dimensions", "boundary", "viscosity", "layer")  # of some of the problems
 
@@ -25,7 +27,7 @@ class Solve:
     tolerance: Annotated[float, typer.Option(help="Held-out residual, relative to that of 0, that is enough.")] = 1e-9
     figure: Annotated[Path | None, typer.Option(help="Where to draw the solution (.png, .pdf or .svg).")] = None
     model: Annotated[Path | None, typer.Option(help="Where to write the solution (.safetensors).")] = None
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False
+    quiet: Quiet = False
 
     def run(self) -> None:
         from ..files import all_or_none, check_output

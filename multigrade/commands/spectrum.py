@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from ._record import Quiet, TensorBoard
+
 METHODS = ["sgdl", "mgdl", "msdl"]
 OPTIMISERS = ["gd", "momentum", "adam", "muon"]  # lbfgs searches along lines: its step has no derivative
 PLACES = ("output", "record", "tensorboard", "quiet")
@@ -41,10 +43,8 @@ class Spectrum:
     output: Annotated[Path, typer.Option("-o", "--output", help="Figure (.png, .svg, .pdf).")] = Path("spectrum.png")
     record: Annotated[Path | None, typer.Option(help="Record (.safetensors); beside the figure if not given.")] = None
     seed: Annotated[int, typer.Option(help="Random seed.")] = 0
-    tensorboard: Annotated[Path | None, typer.Option(help="Write TensorBoard files to this folder while it goes.")] = (
-        None
-    )
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False
+    tensorboard: TensorBoard = None
+    quiet: Quiet = False
 
     def run(self) -> None:
         from ..files import all_or_none, atomic_path, check_output, is_same_file

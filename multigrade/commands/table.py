@@ -7,12 +7,12 @@ from typing import Annotated, Any
 
 import typer
 
+from ._record import Quiet, TensorBoard
+
 # For the completion of the shell, which must not wait for JAX.
 METHODS = ["mgdl", "sgdl", "msdl"]
 OPTIMISERS = ["auto", "gd", "momentum", "adam", "muon", "lbfgs"]
 MOST = {"grades": 1000, "width": 2**15, "layers": 1000, "steps": 2**31 - 1}  # a wider network fits no memory
-TensorBoard = Annotated[Path | None, typer.Option(help="Write TensorBoard files to this folder while it goes.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
