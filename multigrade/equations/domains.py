@@ -4,7 +4,7 @@ A domain draws points inside and on its boundary, and says which points it conta
 """
 
 import dataclasses
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 
@@ -57,8 +57,21 @@ class Box:
         return np.concatenate(parts)
 
 
+class _ByRejection:
+    """Points inside are drawn in the box around it; those that it does not contain are left out."""
+
+    def inside(self: Domain, random, num_points: int) -> np.ndarray:
+        low, high = self.bounds
+
+        def draw(random, count):
+            points = low + (high - low) * _spread(random, count, len(low))
+            return points[self.contains(points)]
+
+        return _collected(draw, random, num_points, self)
+
+
 @dataclasses.dataclass(frozen=True)
-class Ball:
+class Ball(_ByRejection):
     """|x - centre| <= radius; a disc in two dimensions."""
 
     centre: tuple[float, ...]
@@ -75,23 +88,37 @@ class Ball:
     def contains(self, points: np.ndarray) -> np.ndarray:
         return np.linalg.norm(points - np.array(self.centre), axis=1) <= self.radius * (1 + 1e-12)
 
-    def inside(self, random, num_points: int) -> np.ndarray:
-        return _by_rejection(self, random, num_points)
-
     def boundary(self, random, num_points: int) -> np.ndarray:
         directions = random.normal(size=(num_points, len(self.centre)))
         return np.array(self.centre) + self.radius * directions / np.linalg.norm(directions, axis=1, keepdims=True)
 
 
 @dataclasses.dataclass(frozen=True)
-class Union:
-    """Points of either domain."""
+class _Pair(_ByRejection):
+    """What is made of two domains. Its boundary is what is left of both boundaries."""
 
     first: Domain
     second: Domain
+    keeps_inner: ClassVar[bool]  # of the second's boundary, what lies inside the first; or outside of it
 
     def __post_init__(self):
-        _check_alike(self)
+        dimensions = len(self.first.bounds[0]), len(self.second.bounds[0])
+        if dimensions[0] != dimensions[1]:
+            raise ValueError(f"both domains must have as many dimensions; got {dimensions[0]} and {dimensions[1]}")
+
+    def boundary(self, random, num_points: int) -> np.ndarray:
+        def edges(random, count):
+            one, other = self.first.boundary(random, count), self.second.boundary(random, count)
+            kept = self.first.contains(other) == self.keeps_inner
+            return np.concatenate([one[~self.second.contains(one)], other[kept]])
+
+        return _collected(edges, random, num_points, self)
+
+
+class Union(_Pair):
+    """Points of either domain."""
+
+    keeps_inner = False
 
     @property
     def bounds(self) -> tuple[np.ndarray, np.ndarray]:
@@ -101,26 +128,11 @@ class Union:
     def contains(self, points: np.ndarray) -> np.ndarray:
         return self.first.contains(points) | self.second.contains(points)
 
-    def inside(self, random, num_points: int) -> np.ndarray:
-        return _by_rejection(self, random, num_points)
 
-    def boundary(self, random, num_points: int) -> np.ndarray:
-        def outer(random, count):
-            one, other = self.first.boundary(random, count), self.second.boundary(random, count)
-            return np.concatenate([one[~self.second.contains(one)], other[~self.first.contains(other)]])
-
-        return _collected(outer, random, num_points, self)
-
-
-@dataclasses.dataclass(frozen=True)
-class Difference:
+class Difference(_Pair):
     """Points of the first domain that are not in the second."""
 
-    first: Domain
-    second: Domain
-
-    def __post_init__(self):
-        _check_alike(self)
+    keeps_inner = True
 
     @property
     def bounds(self) -> tuple[np.ndarray, np.ndarray]:
@@ -128,16 +140,6 @@ class Difference:
 
     def contains(self, points: np.ndarray) -> np.ndarray:
         return self.first.contains(points) & ~self.second.contains(points)
-
-    def inside(self, random, num_points: int) -> np.ndarray:
-        return _by_rejection(self, random, num_points)
-
-    def boundary(self, random, num_points: int) -> np.ndarray:
-        def edges(random, count):
-            outer, inner = self.first.boundary(random, count), self.second.boundary(random, count)
-            return np.concatenate([outer[~self.second.contains(outer)], inner[self.first.contains(inner)]])
-
-        return _collected(edges, random, num_points, self)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -177,12 +179,6 @@ class PointCloud:
         return self.edge[random.permutation(len(self.edge))[:num_points]]
 
 
-def _check_alike(pair: Union | Difference) -> None:
-    dimensions = len(pair.first.bounds[0]), len(pair.second.bounds[0])
-    if dimensions[0] != dimensions[1]:
-        raise ValueError(f"both domains must have as many dimensions; got {dimensions[0]} and {dimensions[1]}")
-
-
 def _spread(random, num_points: int, num_dimensions: int) -> np.ndarray:
     """Points of the unit box without large gaps: an additive sequence by powers of the generalised golden ratio."""
     ratio = 2.0
@@ -190,16 +186,6 @@ def _spread(random, num_points: int, num_dimensions: int) -> np.ndarray:
         ratio = (1 + ratio) ** (1 / (num_dimensions + 1))
     steps = ratio ** -np.arange(1, num_dimensions + 1)
     return (random.random(num_dimensions) + np.arange(1, num_points + 1)[:, None] * steps) % 1
-
-
-def _by_rejection(domain: Domain, random, num_points: int) -> np.ndarray:
-    low, high = domain.bounds
-
-    def draw(random, count):
-        points = low + (high - low) * _spread(random, count, len(low))
-        return points[domain.contains(points)]
-
-    return _collected(draw, random, num_points, domain)
 
 
 def _collected(draw, random, num_points: int, domain: Domain) -> np.ndarray:
