@@ -185,19 +185,16 @@ def _simple(found: Sequence[Cell], columns: Sequence[str]) -> list[Entry]:
 
 def _starred(entries: Sequence[Entry], cells: Sequence[Cell]) -> list[Entry]:
     """The best of all entries on the same picture at the same size, with the same noise, is marked."""
-    by_key = {cell.key: cell for cell in cells}
-
-    def picture(entry: Entry) -> tuple:
-        cell = by_key[entry.key]
-        return cell.saved.job.data, *_input(cell)
-
-    best: dict[tuple, float] = {}
-    for entry in entries:
-        if entry.key and entry.value is not None:
-            best[picture(entry)] = max(entry.value, best.get(picture(entry), -np.inf))
+    by_key, best = {cell.key: cell for cell in cells}, {}
+    pictures = [_picture(by_key[entry.key]) if entry.key and entry.value is not None else None for entry in entries]
+    for entry, picture in zip(entries, pictures, strict=True):
+        if picture is not None:
+            best[picture] = max(entry.value, best.get(picture, -np.inf))
     return [
-        dataclasses.replace(entry, is_best=bool(entry.key) and entry.value == best.get(picture(entry)))
-        if entry.key and entry.value is not None
-        else entry
-        for entry in entries
+        dataclasses.replace(entry, is_best=picture is not None and entry.value == best[picture])
+        for entry, picture in zip(entries, pictures, strict=True)
     ]
+
+
+def _picture(cell: Cell) -> tuple:
+    return cell.saved.job.data, *_input(cell)
