@@ -40,6 +40,13 @@ def test_a_drawing_in_black_and_white_has_no_noise():
     assert describe_noise(skimage.data.horse()[None].astype(np.float32)).sigma == 0
 
 
+def test_a_drawing_in_greys_with_smooth_edges_has_no_noise_and_faint_noise_on_it_is_found():
+    """Few pixels differ from their neighbours in a drawing. In noise most do, though it is rounded."""
+    drawing = np.float32(0.1) + np.float32(0.8) * skimage.data.shepp_logan_phantom()[None].astype(np.float32)
+    assert describe_noise(drawing).sigma == 0
+    assert 255 * describe_noise(noisy(drawing, 0.5, clip=True)).sigma == pytest.approx(0.5, rel=0.2)
+
+
 def test_bands_of_white_noise_add_up_to_its_variance():
     white = np.random.default_rng(1).standard_normal((1, 256, 256)).astype(np.float32)
     model = noise_model(white)

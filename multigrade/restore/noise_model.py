@@ -2,7 +2,8 @@
 
 The picture is cut into blocks, and each block into the bands of a Haar pyramid. In the quietest blocks there is little
 but noise, and the mean squares of their bands are its spectrum. White noise has the same in all bands; noise that went
-through demosaicking and JPEG has less in the finest. Blocks with clipped pixels do not count.
+through demosaicking and JPEG has less in the finest. Blocks with clipped pixels do not count. Noise is in every pixel:
+where most blocks are flat for the most part, the rest is the edges of a drawing.
 """
 
 import itertools
@@ -13,6 +14,7 @@ import numpy as np
 LEVELS, BLOCK = 4, 32  # of the pyramid; pixels on a side of a block, twice 2^LEVELS
 QUIET, LESS_QUIET = 0.04, 0.1  # shares of the blocks
 FEWEST = 8  # blocks to say anything
+FLAT = 0.75  # of the pixels of a block, from which on it is drawn; noise of 0.3 rounded to integers leaves fewer alike
 SELECTION = 1.01  # of white noise, over that of the blocks that are quietest by chance
 # The second band over the finest in brightness and in colours, the less quiet blocks over the quietest, the standard
 # deviation: texture looks like correlated noise, which has more, more, no more and no more than these. Our choice, on
@@ -40,16 +42,17 @@ class NoiseModel(NamedTuple):
 
 
 def noise_model(channels: np.ndarray, clipped: np.ndarray | None = None) -> NoiseModel | None:
-    """Of decorrelated channels (channels, h, w); None if there are too few blocks to say.
+    """Of decorrelated channels (channels, h, w); None for a drawing, or if there are too few blocks to say.
 
     ``clipped`` (h, w) is true at pixels that show a limit of the scale.
     """
     bands = np.stack([_bands(channel) for channel in channels])  # (channels, levels, blocks)
+    usable = bands[0, 0] > 1e-12  # not a flat frame
     if clipped is not None:
-        bands = bands[..., _blocks(clipped.astype(np.float32)) < MOST_CLIPPED]
-    bands = bands[..., bands[0, 0] > 1e-12]  # a flat frame, or a drawing
-    if bands.shape[-1] < FEWEST:
+        usable &= _blocks(clipped.astype(np.float32)) < MOST_CLIPPED
+    if usable.sum() < FEWEST or np.median(_blocks(_is_flat(channels[0]))[usable]) > FLAT:
         return None
+    bands = bands[..., usable]
     order = np.argsort(np.mean(bands[0, :3] / np.median(bands[0, :3], axis=1, keepdims=True), axis=0))
 
     def quiet(share: float) -> np.ndarray:
@@ -82,6 +85,12 @@ def _bands(channel: np.ndarray) -> np.ndarray:
             part = (a + b + c + d) / 2
         found.append(np.stack(levels))
     return np.concatenate(found, axis=1)
+
+
+def _is_flat(channel: np.ndarray) -> np.ndarray:
+    """1 where a pixel has the value of the next one below and of the next one to the right, 0 elsewhere."""
+    below, right = np.diff(channel, axis=0, append=channel[-1:]), np.diff(channel, axis=1, append=channel[:, -1:])
+    return ((below == 0) & (right == 0)).astype(np.float32)
 
 
 def _blocks(image: np.ndarray) -> np.ndarray:
