@@ -99,6 +99,31 @@ def test_a_thin_layer_is_found_and_resolved(tmp_path):
     np.testing.assert_array_equal(load_solution(tmp_path / "u.safetensors")(x), solution(x))
 
 
+def test_a_first_grade_that_is_too_coarse_is_left_out_and_the_next_has_its_waves():
+    """0.01 u'' + u' = 1: twenty features are worse than none here."""
+    layer = 0.01
+    problem = Problem(
+        Box((0.0,), (1.0,)),
+        lambda u, x: layer * derivative(u, x, 0, 2) + derivative(u, x, 0) - 1,
+        [Condition(lambda u, x: u(x))],
+    )
+    u = solve(problem, first=20, stretch=(1.0,), max_features=150, quiet=True)
+    x = np.linspace(0, 1, 201)
+    expected = x - np.expm1(-x / layer) / np.expm1(-1 / layer)
+    assert u.records[0].held_out > 1
+    np.testing.assert_allclose(u(x[:, None])[:, 0], expected, atol=1e-7)
+
+
+def test_where_no_grade_helps_u_is_what_it_started_from():
+    """u'' = 1 with u' = 0 at both ends has no solution."""
+    ends = Condition(lambda u, x: derivative(u, x, 0))
+    problem = Problem(Box((0.0,), (1.0,)), lambda u, x: laplacian(u, x) - 1, [ends], start=(2.0,))
+    u = solve(problem, first=20, stretch=(1.0,), max_grades=1, quiet=True)
+    assert u.records[0].held_out > u.error_estimate == 1
+    assert u.sentence.startswith("not solved")
+    np.testing.assert_array_equal(u([[0.3], [0.6]]), [[2.0], [2.0]])
+
+
 def test_a_problem_that_is_not_linear_by_gauss_newton():
     exact = lambda x: jnp.cos(x[0])  # noqa: E731
     interior = lambda u, x: laplacian(u, x) + u(x) ** 3 - (exact(x) ** 3 - exact(x))  # noqa: E731

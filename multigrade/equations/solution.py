@@ -54,7 +54,7 @@ class Solution:
 
     @property
     def error_estimate(self) -> float:
-        return min(record.held_out for record in self.records)
+        return min([1.0, *(record.held_out for record in self.records)])  # a grade that does worse is left out
 
     @property
     def num_features(self) -> int:

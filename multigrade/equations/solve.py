@@ -116,30 +116,35 @@ class _Solving:
                 self.basis = Basis.of(self.problem, coordinates)
                 self._hold_out()
         num_free = self.basis.num_waves
-        num_waves = 0
         for count in plan_grades(first, radius, shape, max_features - 2 * num_free, max_grades):
+            num_kept = self.basis.num_waves - num_free  # those of a grade that was left out are among the next ones
             num_new = max((count - self.basis.num_features) // 2 + num_free, 1)
-            yield lattice(len(lengths), num_waves + num_new, shape)[num_waves:], False
-            num_waves += num_new
+            yield lattice(len(lengths), num_kept + num_new, shape)[num_kept:], False
 
     def is_over(self, tolerance: float) -> bool:
         return self.is_last or (bool(self.records) and self.records[-1].held_out < tolerance)
 
     def add_grade(self, waves: np.ndarray, are_free: bool) -> None:
-        """A further grade; it is left out if the held-out residual rises, and is the last if that hardly falls."""
+        """A further grade; it is left out if it has a larger held-out residual than u has so far.
+
+        It is the last if it does hardly better than the grades before it. The first one never is: it may be too coarse
+        for anything.
+        """
         begun, before = time.perf_counter(), self.basis
         grown, norms = with_waves(self.problem, before, waves, self.random, are_free)
         grown = grown.closed(before)
         now = norm(grown, self.held_out, self.scales) / self.zero
-        error = min([record.held_out for record in self.records], default=1.0)
-        self.basis = grown if now < error else before
+        errors = [record.held_out for record in self.records]
+        self.basis = grown if now < min([1.0, *errors]) else before
         change, seconds = grown.change_from(before, self.held_out[0].points), time.perf_counter() - begun
         self.records.append(GradeRecord(grown.num_features, *norms, now, change, seconds))
-        self.is_last = not are_free and not now < 0.7 * error
+        self.is_last = not are_free and bool(errors) and not now < 0.7 * min(errors)
         if not self.quiet:
             print(f"grade {len(self.records)}: {self.records[-1]}", flush=True)
 
     def result(self, seconds: float) -> Solution:
+        if self.basis.is_empty:  # no grade was better than u as it starts
+            self.basis = self.basis.grown(lattice(len(self.basis.box.low), 1)).closed(self.basis)
         name, domain = self.problem.name, self.problem.domain
         residuals = {group.name: rms(residual_of(self.basis, group)) for group in self.held_out}
         solution = Solution(name, domain, self.basis.model, tuple(self.records), residuals, seconds, self._remark())
@@ -156,11 +161,11 @@ class _Solving:
         shares = {}
         for group, scale in zip(self.held_out, usual_scales(start, self.held_out, NUM_LONG_WAVES), strict=True):
             usual = size * group.weight / (scale * np.sqrt(len(group.points)))
-            shares[group.name] = rms(residual_of(self.basis, group)) / max(rms(residual_of(start, group)), usual)
+            its_size = max(rms(residual_of(start, group)), usual) or 1.0
+            shares[group.name] = rms(residual_of(self.basis, group)) / its_size
         worst = max(shares, key=lambda name: shares[name])
         if shares[worst] < UNSOLVED and min(record.held_out for record in self.records) < UNSOLVED:
             return ""
-        return (
-            f"the {worst} is left at {shares[worst]:.1e} of its size: conditions or data contradict the equation or "
-            "each other, or more features are needed"
-        )
+        causes = "conditions or data contradict the equation or each other, or more features are needed"
+        is_large = shares[worst] >= UNSOLVED
+        return f"the {worst} is left at {shares[worst]:.1e} of its size: {causes}" if is_large else causes
