@@ -143,7 +143,7 @@ class _Solving:
             print(f"grade {len(self.records)}: {self.records[-1]}", flush=True)
 
     def result(self, seconds: float) -> Solution:
-        if self.basis.is_empty:  # no grade was better than u as it starts
+        if not self.basis.num_waves:  # no grade was better than u as it starts
             self.basis = self.basis.grown(lattice(len(self.basis.box.low), 1)).closed(self.basis)
         name, domain = self.problem.name, self.problem.domain
         residuals = {group.name: rms(residual_of(self.basis, group)) for group in self.held_out}
