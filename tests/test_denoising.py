@@ -69,6 +69,14 @@ def test_correlated_noise_is_found_correlated_and_removed():
     assert found.risk is None
 
 
+def test_grey_that_is_stored_in_colour_is_denoised_as_grey():
+    """Its colours do not differ, which says nothing about its noise."""
+    grey = noisy(CAMERA[:, 60:124, 60:124], 20, clip=True)[0]
+    plain, stored = (restore.denoise(image) for image in (grey, np.stack([grey] * 3, axis=-1)))
+    assert stored.metrics["noise_sigma"] == plain.metrics["noise_sigma"] == pytest.approx(20, rel=0.2)
+    np.testing.assert_array_equal(stored.image, np.stack([plain.image] * 3, axis=-1))
+
+
 def _opponents():
     return np.stack([decorrelated(np.eye(3)[:, channel, None, None])[:, 0, 0] for channel in range(3)], axis=1)
 

@@ -199,9 +199,21 @@ def _restore(task, image, operator: Operator, noise_sigma, reference, options, *
     given = None if noise_sigma is None else _checked_noise(noise_sigma)
     shape = (len(observed), *(observed.shape[1:] if size is None else size))
     recipe = recipe_for(task, (shape[1], shape[2]), options)[1]  # before the work of an estimate
+    if not recipe.reads_noise and _is_grey_in_colour(image) and (reference is None or _is_grey_in_colour(reference)):
+        # Its channels have the same noise, of which differences of colours would show nothing.
+        one = None if reference is None else np.asarray(reference)[..., 0]
+        grey = _restore(task, np.asarray(image)[..., 0], operator, noise_sigma, one, options, mask=mask, size=size)
+        stages = tuple(np.stack([stage] * len(observed), axis=-1) for stage in grey.stages)
+        return dataclasses.replace(grey, image=stages[-1], stages=stages)
     sigma = given or (estimate_noise(observed, mask) if given is None and recipe.reads_noise else 0.0)
     problem = Problem(task, observed, operator, shape, sigma, given is None, mask, is_grey=np.ndim(image) == 2)
     return solve(_with_reference(problem, reference), options)
+
+
+def _is_grey_in_colour(image) -> bool:
+    """Whether all channels of an image (h, w, channels) are the same."""
+    image = np.asarray(image)
+    return image.ndim == 3 and image.shape[2] > 1 and bool(np.all(image == image[..., :1]))
 
 
 def _with_reference(problem: Problem, reference) -> Problem:
