@@ -261,6 +261,10 @@ def test_a_disc_given_as_a_cloud_of_points():
         (lambda: solve_integral(lambda s, t: s + t, lambda s: s / 0.0 * 0, (0, 1)), "source must give a finite number"),
         (lambda: solve_integral(lambda s, t: np.log(s - t), lambda s: s, (0, 1)), "kernel must be finite"),
         (lambda: solve_integral(lambda s, t: s * t, lambda s: s, (0, 1), factor=0), "factor must not be 0"),
+        (
+            lambda: solve_integral(lambda s, t: s * t, lambda s: s, (0, 1), max_features=1),
+            "max_features must be at least",
+        ),
     ],
 )
 @pytest.mark.filterwarnings("ignore:divide by zero", "ignore:invalid value")

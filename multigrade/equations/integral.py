@@ -64,6 +64,8 @@ def solve_integral(
         raise ValueError(f"kind must be fredholm or volterra; got {kind!r}")
     if factor == 0:
         raise ValueError("factor must not be 0: equations of the first kind are ill-posed, and not solved here")
+    if max_features < 20:
+        raise ValueError(f"max_features must be at least 20; got {max_features!r}")
     domain = Box((float(interval[0]),), (float(interval[1]),))
     basis, records, name = Basis.constant(Coordinates(*domain.bounds), np.zeros(2)), [], f"{kind} equation"
     num_features, best, remark = min(FIRST, max_features), np.inf, ""
