@@ -111,6 +111,7 @@ def test_a_first_grade_that_is_too_coarse_is_left_out_and_the_next_has_its_waves
     x = np.linspace(0, 1, 201)
     expected = x - np.expm1(-x / layer) / np.expm1(-1 / layer)
     assert u.records[0].held_out > 1
+    assert u.num_features == min(u.records, key=lambda record: record.held_out).num_features
     np.testing.assert_allclose(u(x[:, None])[:, 0], expected, atol=1e-7)
 
 
@@ -120,6 +121,7 @@ def test_where_no_grade_helps_u_is_what_it_started_from():
     problem = Problem(Box((0.0,), (1.0,)), lambda u, x: laplacian(u, x) - 1, [ends], start=(2.0,))
     u = solve(problem, first=20, stretch=(1.0,), max_grades=1, quiet=True)
     assert u.records[0].held_out > u.error_estimate == 1
+    assert u.num_features < u.records[0].num_features  # which was left out
     assert u.sentence.startswith("not solved")
     np.testing.assert_array_equal(u([[0.3], [0.6]]), [[2.0], [2.0]])
 
@@ -228,8 +230,17 @@ def test_a_disc_given_as_a_cloud_of_points():
         (lambda: solve(line(lambda u, x: u(x)[2], num_unknowns=2), quiet=True), "num_unknowns is 2"),
         (lambda: solve(line(lambda u, x: derivative(u, x, 1)), quiet=True), "axis must be from 0 to 0"),
         (
+            lambda: solve(line(lambda u, x: derivative(u, x, 0, 0)), quiet=True),
+            "order must be an integer of at least 1",
+        ),
+        (lambda: derivative(lambda x: x[0], jnp.ones(1), 0, -1), "order must be an integer of at least 1, .* got -1"),
+        (
+            lambda: derivative(lambda x: x[0], jnp.ones(1), 0, 1.5),  # pyright: ignore[reportArgumentType]
+            "order must be an integer of at least 1",
+        ),
+        (
             lambda: solve(line(laplacian, [Condition(lambda u, x: u(x), where=lambda p: p[0] > 5)]), quiet=True),
-            "where of condition 1 must give True or False for each",
+            r"where of condition 1 must give True or False for each .* receives all points \(N, d\): write x\[:, 0\]",
         ),
         (
             lambda: solve(line(laplacian, [Condition(lambda u, x: u(x) ** 2 - 1.0)]), quiet=True),

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 Function = Callable[[Array], Array]
@@ -20,7 +21,7 @@ def derivative(u: Function, x: Array, axis: int, order: int = 1) -> Array:
     u : from a point (d,) to a number, or to (s,) numbers
     x : the point, (d,)
     axis : which coordinate
-    order : of the derivative
+    order : of the derivative along that axis, at least 1; mixed derivatives are derivatives of derivatives
 
     Returns
     -------
@@ -29,6 +30,11 @@ def derivative(u: Function, x: Array, axis: int, order: int = 1) -> Array:
     """
     if not 0 <= axis < x.shape[-1]:  # JAX would take it for a derivative of 0
         raise ValueError(f"axis must be from 0 to {x.shape[-1] - 1} for points of {x.shape[-1]} numbers; got {axis!r}")
+    if isinstance(order, bool) or not isinstance(order, int | np.integer) or order < 1:
+        raise ValueError(
+            f"order must be an integer of at least 1, the order of the derivative along one axis; got {order!r}: write "
+            "derivative(u, x, 0, 2) for the second derivative along the first axis"
+        )
     direction = jnp.zeros_like(x).at[axis].set(1)
 
     def along(function: Function, count: int) -> Function:

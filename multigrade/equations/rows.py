@@ -287,7 +287,8 @@ def is_where(where: Callable, points: np.ndarray, number: int) -> np.ndarray:
     holds = np.asarray(where(points))
     if holds.shape != (len(points),):
         raise ValueError(
-            f"where of condition {number} must give True or False for each of {len(points)} points; got {holds.shape}"
+            f"where of condition {number} must give True or False for each of {len(points)} points; got {holds.shape}: "
+            "`where` receives all points (N, d): write x[:, 0]"
         )
     return holds.astype(bool)
 
