@@ -13,4 +13,5 @@ def halved(image: np.ndarray) -> np.ndarray:
 
 def doubled(image: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     """Bilinear between the centres of the pixels, cut to the height and width at the end of ``shape``."""
-    return zoom(image, (1, 2, 2), order=1, mode="nearest", grid_mode=True)[:, : shape[-2], : shape[-1]]
+    twice = np.asarray(zoom(image, (1, 2, 2), order=1, mode="nearest", grid_mode=True))
+    return twice[:, : shape[-2], : shape[-1]]
