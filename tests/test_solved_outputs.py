@@ -72,9 +72,12 @@ def test_variable_projection_records_the_least_loss_of_its_features():
     ridge = 1e-10 * (np.sum(features**2) + len(X))  # of rounding to single precision
     least = solve_least_squares(features, Y, ridge=ridge)(features) - Y
     assert fit.records[0].train_loss[-1] == pytest.approx(0.5 * np.mean(least**2), rel=0.05, abs=1e-7)
-    at_the_end = fit_grades((network,), X, Y, PLAN, regression=Regression(solved_output=True))
-    every_step = fit_grades((network,), X, Y, PLAN, regression=projected)
-    assert every_step.records[0].train_loss[-1] < at_the_end.records[0].train_loss[-1]
+    # Steps are short: after a long one of Adam the weights, which nearly cancel, do so no more (docs/equations.md), and
+    # what the loss then is depends on the rounding of the processor.
+    short = Plan(40, learning_rate=1e-5, record_every=1)
+    at_the_end = fit_grades((network,), X, Y, short, regression=Regression(solved_output=True))
+    every_step = fit_grades((network,), X, Y, short, regression=projected)
+    assert max(every_step.records[0].train_loss[1:]) < 0.5 * min(at_the_end.records[0].train_loss)
 
 
 def test_unfrozen_layers_go_on_from_the_fit_and_the_others_stay():
