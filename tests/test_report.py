@@ -15,10 +15,11 @@ from multigrade.lab.job import Job, Result, Saved
 from multigrade.lab.progress import Silent
 from multigrade.lab.store import Store
 from multigrade.report import export, figures, page
-from multigrade.report.charts import thin
+from multigrade.report.charts import curve, thin
 from multigrade.report.gather import Gatherer
 from multigrade.report.live import LivePage
 from multigrade.report.theorems import theorems
+from multigrade.training.record import starts
 from tests.lab import worlds
 from tests.report_store import DIVERGING, HOSTILE, fill
 
@@ -370,3 +371,8 @@ def test_narrow_screens_and_paper(browser, address, tmp_path):
     assert (tmp_path / "page.pdf").read_bytes().startswith(b"%PDF-")
     assert tab.locator(".chart:not(:has(.js-plotly-plot))").count() == 0
     tab.close()
+
+
+def test_a_run_that_trains_nothing_has_no_grades_to_draw():
+    assert starts([]).size == 0
+    assert curve([], "train_loss", "MGDL", "mgdl") is None

@@ -99,7 +99,7 @@ class RunRecord:
 
 def starts(records: Sequence[RunRecord]) -> np.ndarray:
     """The step at which each grade begins when grades are drawn one after the other."""
-    return np.concatenate([[0], np.cumsum([record.num_steps for record in records])[:-1]])
+    return np.cumsum([0, *(record.num_steps for record in records)])[: len(records)]
 
 
 def path_of(name: str, key: str) -> str:
