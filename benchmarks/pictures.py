@@ -131,10 +131,10 @@ def print_means(rows: list[Row]) -> None:
         these = [row for row in rows if (row["kind"], row["level"]) == (kind, level)]
         names = [name for name in _numbers(these[0]) if all(name in row for row in these)]
         means = {name: float(np.mean([row[name] for row in these])) for name in names}
-        print(_line(these[0] | means, f"mean of {len(these)}"))
+        print(_line({"kind": kind, "level": level} | means, f"mean of {len(these)}"))
         errors = [row["error of the estimate"] for row in these if "error of the estimate" in row]
         if errors:
-            print(f"    {len(errors)} estimates of quality, wrong by {min(errors):+.2f} to {max(errors):+.2f} dB")
+            print(f"    {len(errors)} of them with an estimate, wrong by {min(errors):+.2f} to {max(errors):+.2f} dB")
 
 
 def _numbers(row: Row) -> list[str]:
