@@ -17,6 +17,7 @@ from multigrade import MultiGradeClassifier, MultiGradeRegressor, SingleGradeCla
 from multigrade.estimators.encoding import fit_encoding
 from multigrade.estimators.folds import assign_folds
 from multigrade.estimators.linear import RIDGES, FoldRows, solve_linear
+from multigrade.estimators.mixture import HeldRows, choose_mixture, choose_mixture_beside
 from multigrade.objectives import Squared
 
 X, Y = make_friedman1(120, noise=0.5, random_state=0)
@@ -172,6 +173,49 @@ def test_gaps_and_text_are_refused_with_a_remedy():
         MultiGradeRegressor(**SMALL).fit(X, rows[:, 2])
     with pytest.raises(ValueError, match=r"Sparse data was passed for X.*sparse_output=False"):
         make_pipeline(OneHotEncoder(), MultiGradeClassifier(**SMALL)).fit(IRIS.round(), NAMES)
+
+
+@pytest.mark.parametrize(
+    ("kind", "inputs", "targets", "line"),
+    [
+        (MultiGradeRegressor, X, np.where(Y > 10, "high", "low"), r"y must hold numbers.*MultiGradeClassifier"),
+        (MultiGradeClassifier, X, np.where(Y > 10, "high", None), r"y must hold classes of one kind; got None, str"),
+        (MultiGradeRegressor, X[:, 0], Y, r"got 1D array instead\. Reshape your data"),
+        (MultiGradeRegressor, X + 1j, Y, r"Complex data not supported\. Give real and imaginary parts"),
+    ],
+)
+def test_what_cannot_be_fitted_is_refused_in_one_line_that_names_it(kind, inputs, targets, line):
+    with pytest.raises(ValueError, match=line) as refusal:
+        kind(**SMALL).fit(inputs, targets)
+    assert len(str(refusal.value).splitlines()) == 1
+
+
+def test_columns_of_tiny_numbers_are_fitted_as_any_others():
+    predicted = [MultiGradeRegressor(**SMALL).fit(size * X, Y).predict(size * X) for size in (1.0, 2.0**-700)]
+    np.testing.assert_allclose(*predicted, rtol=1e-4)
+
+
+def test_networks_beside_the_columns_take_their_share_or_leave_the_columns_alone():
+    random = np.random.default_rng(0)
+    targets = random.normal(size=(20, 8, 1)).astype(np.float32)
+    held, nothing = HeldRows(targets, np.ones((20, 8))), np.zeros_like(targets)
+    noise = random.normal(size=targets.shape).astype(np.float32)
+    mixture = choose_mixture_beside(Squared(), held, np.stack([nothing, targets]), noise, None)
+    assert (mixture.of_columns, mixture.of_networks, mixture.losses[-1]) == (0.0, 1.0, 0.0)
+    stages = np.stack([nothing, noise])
+    alone = choose_mixture_beside(Squared(), held, stages, targets, None)
+    assert alone == choose_mixture(Squared(), held, targets[None], None)
+
+
+def test_where_columns_fit_their_own_rows_too_well_networks_are_trained_without_them():
+    random = np.random.default_rng(0)
+    signal = random.normal(size=(300, 4))
+    columns = np.hstack([signal @ random.normal(size=(4, 60)), 0.1 * random.normal(size=(300, 40))])
+    target = np.sin(2 * signal[:, 0]) * signal[:, 1]
+    model = MultiGradeRegressor(random_state=0).fit(columns, target)
+    assert model.n_grades_ > 1
+    assert all(after < before for before, after in zip(model.fold_losses_[:-1], model.fold_losses_[1:], strict=True))
+    np.testing.assert_array_equal(list(model.staged_predict(columns))[-1], model.predict(columns))
 
 
 def test_polars_frames_have_names():

@@ -35,6 +35,8 @@ REMEDIES = {
     "Input y contains NaN": "Leave out rows without a target",
     "contains NaN": "Fill gaps first: ColumnTransformer with SimpleImputer",
     "Sparse data was passed": "Encoders give it with sparse_output=False, ColumnTransformer with sparse_threshold=0",
+    "Expected 2D array": "Reshape your data: X.reshape(-1, 1) for one column, X.reshape(1, -1) for one row",
+    "Complex data not supported": "Give real and imaginary parts as columns of their own",
     "promote": "X must hold numbers; got dates or times beside them: make numbers of them first",
 }
 PREDICTED_ROWS = 2**10  # at a time: what they need stays in the cache
@@ -93,7 +95,9 @@ class GradedEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Structu
         try:
             return validate_data(self, X, y, dtype=np.float64, reset=reset, **checks)
         except (TypeError, ValueError) as error:
-            line = str(error).splitlines()[0].split(". ")[0].rstrip(".")
+            line = str(error).splitlines()[0].split(". ")[0].rstrip(".:")
+            if "could not convert string" in line and checks.get("y_numeric") and _is_text(y):
+                raise ValueError(f"y must hold numbers: {line}. For classes there is MultiGradeClassifier") from None
             for text, remedy in REMEDIES.items():
                 if text in line:
                     raise ValueError(f"{line}. {remedy}") from None
@@ -237,3 +241,11 @@ class GradedEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Structu
         if not isinstance(estimator, cls):
             raise ValueError(f"{path} holds a {type(estimator).__name__}, not a {cls.__name__}")
         return estimator
+
+
+def _is_text(y) -> bool:
+    try:
+        np.asarray(y, np.float64)
+    except (TypeError, ValueError):
+        return True
+    return False

@@ -33,6 +33,9 @@ class GradedClassifier(ClassifierMixin, GradedEstimator):
         return False
 
     def _read_targets(self, y, weights):
+        kinds = sorted({"None" if label is None else type(label).__name__ for label in y.tolist()})
+        if len(kinds) > 1:
+            raise ValueError(f"y must hold classes of one kind; got {', '.join(kinds)}. Leave out rows without a class")
         check_classification_targets(y)
         classes, index = np.unique(y, return_inverse=True)
         if len(classes) < 2:

@@ -128,7 +128,10 @@ def fit_encoding(X: np.ndarray, weights: np.ndarray) -> Encoding:
 
 def _moments(columns: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     mean = np.average(columns, axis=0, weights=weights)
-    return mean, np.sqrt(np.average((columns - mean) ** 2, axis=0, weights=weights))
+    # A power of two rounds nothing, and keeps the squares of tiny numbers above 0.
+    largest = np.abs(columns - mean).max(axis=0, initial=0)
+    unit = 2.0 ** np.floor(np.log2(np.maximum(largest, 1e-300)))
+    return mean, unit * np.sqrt(np.average(((columns - mean) / unit) ** 2, axis=0, weights=weights))
 
 
 def _quantiles(values: np.ndarray, weights: np.ndarray, shares) -> np.ndarray:

@@ -11,8 +11,9 @@ loss there is honest. It decides all that is to be decided:
 
 A grade adds to the scores of the grades before it, and the loss sees the sum. One that does not surely lower the loss
 on the folds is left out, and ends the fit. The sines leave little over on the rows they were solved for, much less than
-on others; so networks are trained without them, and the folds choose the shares of both at the end. The model predicts
-with the mean of its members.
+on others; so networks are trained without them, and the folds choose the shares of both at the end. Where the columns
+do the same, networks are trained without them too: what is left over of those rows is not what is left over of others.
+The model predicts with the mean of its members.
 """
 
 import dataclasses
@@ -31,7 +32,7 @@ from .encoding import Encoding
 from .folds import assign_folds, held_rows, is_surely_positive, padded
 from .linear import FoldRows
 from .member_loss import MemberBatches, MemberLoss, MemberRows
-from .mixture import HeldRows, Mixture, choose_mixture, mixed_model
+from .mixture import HeldRows, Mixture, choose_mixture, choose_mixture_beside, mixed_model
 from .solved import Solved, solve_grade
 
 NUM_FOLDS = 8  # each row is left out by one member; our choice, by python -m benchmarks.tables
@@ -114,7 +115,8 @@ def fit_members(
     folds = assign_folds(targets, NUM_FOLDS, random)
     solved = solve_grade(X, FoldRows(targets, weights, folds, loss, size.num_members), random)
     weights = np.ldexp(weights, 1 - np.frexp(np.max(weights))[1])  # exact, and in the range of float32
-    table = Table(solved.encoded[:, solved.encoding.read], targets, weights, solved.scores, folds)
+    start = np.broadcast_to(solved.bias, solved.scores.shape) if solved.is_overfitted else solved.scores
+    table = Table(solved.encoded[:, solved.encoding.read], targets, weights, start, folds)
     held = HeldRows(table.held(targets), table.held_weights)
     grades, records, stages = [], [], [table.held(table.scores)]
     for index in range(1, size.num_grades):
@@ -126,7 +128,11 @@ def fit_members(
         table = after
         grades, records, stages = [*grades, grade], [*records, run.record], [*stages, scores]
     sine_scores = None if solved.sine_scores is None else table.held(solved.sine_scores)
-    mixture = choose_mixture(loss, held, np.stack(stages), sine_scores)
+    if solved.is_overfitted:
+        columns = table.held(solved.scores - solved.bias)
+        mixture = choose_mixture_beside(loss, held, np.stack(stages), columns, sine_scores)
+    else:
+        mixture = choose_mixture(loss, held, np.stack(stages), sine_scores)
     encoding, model = mixed_model(solved, grades, mixture)
     records = (_record_of_linear(solved, mixture), *records[: mixture.num_grades])
     return MemberFit(encoding, model, records, (solved.start_loss, *mixture.losses))

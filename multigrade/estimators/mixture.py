@@ -1,5 +1,6 @@
-"""The shares of sines and of networks in a table's model, chosen on the folds, and the model that has them."""
+"""The shares of columns, sines and networks in a table's model, chosen on the folds, and the model that has them."""
 
+import itertools
 from typing import Any, NamedTuple
 
 import jax
@@ -31,12 +32,13 @@ class HeldRows(NamedTuple):
 
 
 class Mixture(NamedTuple):
-    """Shares of sines and of networks, how many networks are kept, and the loss on the folds after each grade."""
+    """Shares of the parts, how many networks are kept, and the loss on the folds after each grade."""
 
     of_sines: float
     of_networks: float
     num_grades: int
     losses: tuple[float, ...]
+    of_columns: float = 1.0
 
 
 def choose_mixture(loss: Loss, held: HeldRows, stages: np.ndarray, sine_scores: np.ndarray | None) -> Mixture:
@@ -59,6 +61,31 @@ def choose_mixture(loss: Loss, held: HeldRows, stages: np.ndarray, sine_scores: 
     return Mixture(*shares[chosen], len(added) - 1, tuple(map(held.mean, losses)))
 
 
+def choose_mixture_beside(
+    loss: Loss, held: HeldRows, stages: np.ndarray, columns: np.ndarray, sine_scores: np.ndarray | None
+) -> Mixture:
+    """The same for networks that were trained beside the columns: ``stages`` begin without them, and they have a share
+    too. The networks must surely lower the loss of columns and sines alone.
+    """
+    alone = choose_mixture(loss, held, (stages[0] + columns)[None], sine_scores)
+    if len(stages) == 1:
+        return alone
+    added, sines = stages - stages[0], np.zeros_like(columns) if sine_scores is None else sine_scores
+
+    def losses(a: float, b: float, c: float, networks: np.ndarray) -> np.ndarray:
+        scores = np.float32(a) * columns + np.float32(b) * sines + np.float32(c) * networks
+        return held.losses(loss, stages[0] + scores)
+
+    shares = itertools.product(SHARES, (0.0,) if sine_scores is None else SHARES, SHARES)
+    chosen = min(shares, key=lambda abc: losses(*abc, added[-1]).sum())
+    gains = losses(1.0, alone.of_sines, 0.0, added[-1]) - losses(*chosen, added[-1])
+    if not is_surely_positive(gains, held.weights):
+        return alone
+    of_columns, of_sines, of_networks = chosen
+    after = tuple(held.mean(losses(*chosen, networks)) for networks in added)
+    return Mixture(of_sines, of_networks, len(added) - 1, after, of_columns)
+
+
 def _scores(start: np.ndarray, shares: list[tuple[float, float]], of_sines, of_networks) -> np.ndarray:
     """(shares, R, M, s)"""
     a, b = np.array(shares, np.float32).T.reshape(2, -1, 1, 1, 1)
@@ -67,7 +94,7 @@ def _scores(start: np.ndarray, shares: list[tuple[float, float]], of_sines, of_n
 
 def mixed_model(solved: Solved, grades: list[Grade], mixture: Mixture) -> tuple[Encoding, MultiGrade]:
     """The model with these shares. The first network has weights 0 where it does not read the encoding."""
-    encoding, weight = solved.with_sines(mixture.of_sines)
+    encoding, weight = solved.with_shares(mixture.of_columns, mixture.of_sines)
     num_members, _, num_outputs = weight.shape
     linear = Members(Network((encoding.width, num_outputs)), num_members)
     layer = Layer(weight, np.tile(solved.bias, (num_members, 1)))

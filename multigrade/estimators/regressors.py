@@ -48,7 +48,10 @@ class GradedRegressor(MultiOutputMixin, RegressorMixin, GradedEstimator):
         return self.loss != "poisson" and (self.standardize or self.solver == "auto")
 
     def _read_targets(self, y, weights):
-        y = np.asarray(y, np.float64)
+        try:
+            y = np.asarray(y, np.float64)
+        except ValueError as error:
+            raise ValueError(f"y must hold numbers: {error}. For classes there is MultiGradeClassifier") from None
         if self.loss == "poisson" and not np.all(y >= 0):
             raise ValueError(f"y must not be negative with loss='poisson'; got {np.min(y)}")
         self._y_is_flat, y = y.ndim == 1, y.reshape(len(y), -1)

@@ -21,6 +21,7 @@ ALL_SINES = (slice(0, NUM_SINES),)
 NUM_CHOOSING = 2
 MAX_ROWS = 4096  # with more rows networks draw what sines draw, and better
 SCALES = (0.7, 1.4, 2.8)  # of a row's angle, in radians
+OVERFITTED = 0.6  # a training loss below this share of the loss on the folds; our choice, by rows held out
 
 
 class Solved(NamedTuple):
@@ -34,14 +35,21 @@ class Solved(NamedTuple):
     sine_weight: np.ndarray  # (M, sines, s); no sines if they do not help
     sine_scores: np.ndarray | None  # (N, M, s)
     start_loss: float  # on the folds, of the bias alone
-    train_loss: float
+    train_loss: float  # of the columns
+    fold_loss: float  # of the columns
 
-    def with_sines(self, share: float) -> tuple[Encoding, np.ndarray]:
-        """The encoding, and the coefficients (M, width, s), with a share of the sines."""
-        if self.sine_scores is None or not share:
+    @property
+    def is_overfitted(self) -> bool:
+        """Whether the columns leave much less over on the rows they were solved for than on others."""
+        return bool(np.any(self.weight)) and self.train_loss < OVERFITTED * self.fold_loss
+
+    def with_shares(self, of_columns: float, of_sines: float) -> tuple[Encoding, np.ndarray]:
+        """The encoding, and the coefficients (M, width, s), with these shares of the columns and of the sines."""
+        weight = np.float32(of_columns) * self.weight
+        if self.sine_scores is None or not of_sines:
             none = {"frequencies": np.zeros((0, 0)), "phases": np.zeros(0)}
-            return dataclasses.replace(self.encoding, **none), self.weight
-        return self.encoding, np.concatenate([self.weight, np.float32(share) * self.sine_weight], axis=1)
+            return dataclasses.replace(self.encoding, **none), weight
+        return self.encoding, np.concatenate([weight, np.float32(of_sines) * self.sine_weight], axis=1)
 
 
 @threadpool_limits.wrap(limits=1, user_api="blas")
@@ -57,7 +65,8 @@ def solve_grade(X: np.ndarray, rows: FoldRows, random: np.random.Generator) -> S
     linear = solve_linear(encoded, rows, bias, (slice(0, num), slice(num, 2 * num), encoding.read))
     scores = _products(encoded, linear.weight) + bias
     no_sines = linear.weight[:, :0], None
-    solved = Solved(encoding, encoded, linear.weight, bias, scores, *no_sines, linear.start_loss, linear.train_loss)
+    losses = linear.start_loss, linear.train_loss, linear.fold_loss
+    solved = Solved(encoding, encoded, linear.weight, bias, scores, *no_sines, *losses)
     few = len(X) < MAX_ROWS and num and rows.loss.curvature is not None
     return _add_sines(solved, rows, linear.fold_loss, random) if few else solved
 
