@@ -14,6 +14,7 @@ from sklearn.preprocessing import OneHotEncoder
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from multigrade import MultiGradeClassifier, MultiGradeRegressor, SingleGradeClassifier, load_estimator
+from multigrade.commands.table import Fit
 from multigrade.estimators.encoding import fit_encoding
 from multigrade.estimators.folds import assign_folds
 from multigrade.estimators.linear import RIDGES, FoldRows, solve_linear
@@ -188,6 +189,13 @@ def test_what_cannot_be_fitted_is_refused_in_one_line_that_names_it(kind, inputs
     with pytest.raises(ValueError, match=line) as refusal:
         kind(**SMALL).fit(inputs, targets)
     assert len(str(refusal.value).splitlines()) == 1
+
+
+def test_a_row_without_a_class_is_refused_at_the_command_line(tmp_path):
+    (tmp_path / "t.csv").write_text("a,y\n1,red\n2,\n3,blue\n")
+    command = Fit(data=tmp_path / "t.csv", model=tmp_path / "m.safetensors", classify=True, quiet=True)
+    with pytest.raises(ValueError, match="data row 2 has no class in the column 'y'"):
+        command.run()
 
 
 def test_columns_of_tiny_numbers_are_fitted_as_any_others():

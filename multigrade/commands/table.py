@@ -146,7 +146,11 @@ def _classes(table, target: str, codes):
     if codes.ndim > 1:
         raise ValueError(f"--target must be one column with --classify; got {target!r}")
     if target.strip() in table.labels:
-        return np.array(table.labels[target.strip()])[codes.astype(int)]
+        classes = np.array(table.labels[target.strip()])[codes.astype(int)]
+        if "" in classes:
+            row = int(np.argmax(classes == "")) + 1
+            raise ValueError(f"data row {row} has no class in the column {target.strip()!r}; leave out such rows")
+        return classes
     is_whole = np.array_equal(codes, np.rint(codes)) and np.abs(codes).max() < 2**53
     return codes.astype(int) if is_whole else codes
 
