@@ -1,6 +1,8 @@
 """The command line. Registers the commands and turns a caller's mistake into one line and exit code 2."""
 
+import atexit
 import gc
+import os
 import signal
 import sys
 import threading
@@ -93,6 +95,7 @@ def main() -> None:
     for number, default in ((signal.SIGINT, signal.default_int_handler), (signal.SIGTERM, signal.SIG_DFL)):
         if signal.getsignal(number) is default:
             signal.signal(number, _interrupt)
+    atexit.register(_leave)  # the first to be registered is the last to be called
     try:
         app()
     except (ValueError, TypeError, OSError, MemoryError, RuntimeError) as error:
@@ -117,6 +120,17 @@ def _interrupt(signum: int, frame) -> None:
             return
         frame = frame.f_back
     raise KeyboardInterrupt
+
+
+def _leave() -> None:
+    """End an interrupted process here. XLA may still compute what was interrupted, in threads of its own; taking the
+    interpreter down under them crashed one run in thirty."""
+    if HEARD.is_set():
+        try:
+            sys.stdout.flush()
+            sys.stderr.flush()
+        finally:
+            os._exit(130)
 
 
 def _send_again(signum: int) -> None:
