@@ -19,6 +19,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jax.core import Tracer
 
 
 @jax.custom_jvp
@@ -77,6 +78,12 @@ class FourierFeatures:
 
     F follows from ``seed`` by numpy's frozen Mersenne twister, so it never changes between versions and is
     neither trained nor stored.
+
+    Parameters
+    ----------
+    num_frequencies : columns of F; the encoding has twice as many features
+    scale : standard deviation of the frequencies, in cycles per unit of the input
+    seed : draws F
     """
 
     num_frequencies: int
@@ -105,16 +112,18 @@ class AnyNetwork(Protocol):
     def __call__(self, params: Any, x: Array) -> Array: ...
 
 
-def _normal(key: Array, shape: tuple[int, ...]) -> Array:
-    """``jax.random.normal(key, shape)`` to the bit, from one compiled program for many shapes.
+def _normal(std: float, key: Array, shape: tuple[int, ...]) -> Array:
+    """``std * jax.random.normal(key, shape)`` to the bit, from one compiled program for many shapes.
 
     The i-th number depends on the key and i alone, so the first ones of a longer draw are the same. Lengths that are
-    powers of 4 need few programs; each takes a quarter of a second to compile.
+    powers of 4 need few programs; each takes a quarter of a second to compile. NumPy does the rest without any.
     """
     num, length = math.prod(shape), 1024
     while length < num:
         length *= 4
-    return jax.random.normal(key, (length,))[:num].reshape(shape)
+    numbers = jax.random.normal(key, (length,))
+    numbers = numbers if isinstance(numbers, Tracer) else np.asarray(numbers)
+    return jnp.asarray(std * numbers[:num].reshape(shape))
 
 
 @jax.tree_util.register_static
@@ -122,7 +131,13 @@ def _normal(key: Array, shape: tuple[int, ...]) -> Array:
 class Network:
     """N_D(x) = W_D' H_{D-1}(x) + b_D with H_j = sigma(W_j' H_{j-1} + b_j), H_0 = x (Section 2).
 
-    ``widths`` are d_0, ..., d_D. ``bias_std`` 0 gives zero biases, otherwise normal ones.
+    Parameters
+    ----------
+    widths : d_0, ..., d_D: inputs, neurons of each hidden layer, outputs
+    activation : sigma, one of the names in ``networks.ACTIVATIONS``
+    weight_init : "he" or "glorot", the standard deviation of the normal initial weights
+    bias_std : standard deviation of the normal initial biases; 0 gives zero biases
+    encoding : fixed features that the first layer reads in place of the inputs, or None
     """
 
     widths: tuple[int, ...]
@@ -156,12 +171,13 @@ class Network:
         return (first, *self.widths[1:-1])
 
     def init(self, key: Array) -> tuple[Layer, ...]:
+        """Random initial parameters: one ``Layer`` for each affine map."""
         std = WEIGHT_INITS[self.weight_init]
         layers = []
         for d_in, d_out in zip(self._inputs, self.widths[1:], strict=True):
             key, weight_key, bias_key = jax.random.split(key, 3)
-            weight = std(d_in, d_out) * _normal(weight_key, (d_in, d_out))
-            layers.append(Layer(weight, self.bias_std * _normal(bias_key, (d_out,))))
+            weight = _normal(std(d_in, d_out), weight_key, (d_in, d_out))
+            layers.append(Layer(weight, _normal(self.bias_std, bias_key, (d_out,))))
         return tuple(layers)
 
     def hidden(self, params: tuple[Layer, ...], x: Array) -> Array:
@@ -177,6 +193,7 @@ class Network:
         return layers
 
     def output(self, params: tuple[Layer, ...], features: Array) -> Array:
+        """W_D' features + b_D, for the features of ``hidden``."""
         return features @ params[-1].weight + self._over_rows(params[-1].bias, features)
 
     def __call__(self, params: tuple[Layer, ...], x: Array) -> Array:
@@ -193,7 +210,13 @@ class Network:
 @jax.tree_util.register_static
 @dataclasses.dataclass(frozen=True)
 class MultiScaleNetwork:
-    """Sum over scales s of sub-networks N_s(s x), all with the description ``sub`` (MSDL, Section 7 of the paper)."""
+    """Sum over scales s of sub-networks N_s(s x), each with its own parameters (MSDL, Section 7 of the paper).
+
+    Parameters
+    ----------
+    sub : the description that all sub-networks share
+    scales : what the inputs of each sub-network are multiplied by
+    """
 
     sub: Network
     scales: tuple[float, ...] = (1.0, 2.0, 4.0, 8.0)
@@ -215,6 +238,7 @@ class MultiScaleNetwork:
         return self.sub.num_features * len(self.scales)
 
     def init(self, key: Array) -> tuple[tuple[Layer, ...], ...]:
+        """Random initial parameters of each sub-network."""
         # One scale draws what the plain network draws, so that MSDL with the single scale 1 is SGDL.
         keys = [key] if len(self.scales) == 1 else jax.random.split(key, len(self.scales))
         return tuple(self.sub.init(k) for k in keys)
@@ -225,6 +249,7 @@ class MultiScaleNetwork:
         return jnp.concatenate(parts, axis=-1)
 
     def output(self, params, features: Array) -> Array:
+        """The sum of the sub-networks' outputs, for the features of ``hidden``."""
         parts = jnp.split(features, len(self.scales), axis=-1)
         return tree_sum([self.sub.output(p, h) for p, h in zip(params, parts, strict=True)])
 

@@ -169,3 +169,12 @@ def test_weights_are_jax_normal_draws_to_the_bit(shape, is_double):
         expected = (2 / shape[0]) ** 0.5 * jax.random.normal(weight_key, shape)
         assert np.asarray(layer.weight).tobytes() == np.asarray(expected).tobytes()
         assert np.asarray(layer.bias).tobytes() == np.asarray(jax.random.normal(bias_key, shape[1:])).tobytes()
+
+
+def test_many_networks_are_drawn_at_once_to_the_same_bits():
+    network, keys = Network((3, 5, 2), bias_std=0.1), jax.random.split(jax.random.key(4), 3)
+    together = jax.vmap(network.init)(keys)
+    for i, key in enumerate(keys):
+        jax.tree.map(
+            np.testing.assert_array_equal, network.init(key), jax.tree.map(lambda leaf, i=i: leaf[i], together)
+        )

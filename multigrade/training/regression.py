@@ -61,6 +61,7 @@ class Regression:
     solved_every: int | None = None
 
     def check(self, structure: Structure) -> None:
+        """Raise ValueError if an option does not suit the structure."""
         if not (math.isfinite(self.weight_decay) and self.weight_decay >= 0):
             raise ValueError(f"weight_decay must be a finite number of at least 0; got {self.weight_decay!r}")
         if self.residual_scaling and not isinstance(self.loss, Squared):
@@ -255,14 +256,14 @@ def _checked_rows(x_name: str, y_name: str, structure: Sequence[AnyNetwork], inp
     for name, array, width in ((x_name, x, expected[0]), (y_name, y, expected[1])):
         if array.ndim != 2 or array.shape[1] != width:
             raise ValueError(f"{name} must have shape (rows, {width}) for this structure; got {array.shape}")
-        if not bool(jnp.isfinite(array).all()):
+        if not np.isfinite(np.asarray(array)).all():
             raise ValueError(f"{name} must be finite in float32; got NaN, infinity or a number above 3.4e38 in size")
     if x.shape[0] != y.shape[0] or x.shape[0] == 0:
         raise ValueError(f"{x_name} and {y_name} must have the same, positive number of rows; got {len(x)}, {len(y)}")
     if weights is not None:
         weights = jnp.asarray(weights, jnp.float32)
-        total = weights.sum()
-        if weights.shape != x.shape[:1] or not bool((weights >= 0).all() & (total > 0) & jnp.isfinite(total)):
+        numbers = np.asarray(weights)
+        if weights.shape != x.shape[:1] or not ((numbers >= 0).all() and 0 < numbers.sum() < np.inf):
             raise ValueError(
                 f"sample_weight must hold {len(x)} finite numbers, none negative and not all zero; "
                 f"got shape {weights.shape}"
