@@ -26,7 +26,14 @@ KINDS: dict[str, Any] = {kind.__name__: kind for kind in _KINDS}
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Grade:
-    """One trained network and the scale epsilon_l of its output; both are final."""
+    """One trained network and the scale epsilon_l of its output. Neither changes once the grade is trained.
+
+    Parameters
+    ----------
+    network : the description of the network
+    params : its trained parameters, a pytree of arrays
+    scale : epsilon_l, which multiplies the network's output
+    """
 
     network: AnyNetwork
     params: Any
@@ -59,6 +66,10 @@ def _add_grade(grade: Grade, total, x) -> tuple[Any, Any]:
 @dataclasses.dataclass(frozen=True)
 class MultiGrade:
     """A sum of grades. Adding a grade makes a new model that shares the earlier ones.
+
+    Parameters
+    ----------
+    grades : the grades in the order in which they were trained
 
     Examples
     --------
@@ -99,6 +110,7 @@ class MultiGrade:
         return prediction
 
     def add(self, grade: Grade) -> "MultiGrade":
+        """A new model with one more grade at the end."""
         return MultiGrade((*self.grades, grade))
 
     def save(self, path: str | os.PathLike) -> None:
@@ -108,6 +120,7 @@ class MultiGrade:
 
     @staticmethod
     def load(path: str | os.PathLike) -> "MultiGrade":
+        """The model in a file that ``save`` wrote."""
         arrays, description, _ = read_arrays(path, "model")
         with telling_damage(path, "model"):
             return model_from_arrays(arrays, description["model"])

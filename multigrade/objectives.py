@@ -27,10 +27,14 @@ ROWS_BY_WEIGHTS = ((512, None), (2**14, 512), (float("inf"), 1024))
 
 
 class Rows(NamedTuple):
-    """Training data of one grade: features x_l (N, d), residuals e_l (N, s), weights (N,) or None for equal ones.
+    """Training data of one grade.
 
-    For other losses than the squared one ``targets`` are the targets y themselves, and ``scores`` (N, s) the sum of the
-    grades so far; None is 0.
+    Parameters
+    ----------
+    inputs : (N, d), the features x_l that the grade reads
+    targets : (N, s), the residuals e_l; for other losses than the squared one, the targets y themselves
+    weights : (N,), or None for equal ones
+    scores : (N, s), the sum of the grades so far, for other losses than the squared one; None is 0
     """
 
     inputs: Array
@@ -45,18 +49,25 @@ class LeastSquares:
     """L(Theta) = 1/(2 sum w) sum_n w_n ||y_n - N(Theta; x_n)||^2 + weight_decay/2 sum_j ||W_j||^2.
 
     With equal weights and no decay this is eq. (DNNs loss), and eq. (loss: grade l) on a grade's features and residual.
+
+    Parameters
+    ----------
+    network : N
+    weight_decay : what half the sum of squared weights is multiplied by; biases do not count
     """
 
     network: AnyNetwork
     weight_decay: float = 0.0
 
     def init(self, params, data: Rows) -> tuple[()]:
+        """The auxiliary variable to start from; there is none here."""
         return ()
 
     def __call__(self, params, auxiliary: tuple[()], data: Rows) -> tuple[Array, tuple[()]]:
         return self.sum(params, data) / _total(data) + self.penalty(params), auxiliary
 
     def value_and_grad(self, params, auxiliary: tuple[()], data: Rows):
+        """((loss, auxiliary), gradient of the loss in the parameters)."""
         loss, gradient = jax.tree.map(lambda a: a / _total(data), self.sum_and_grad(params, data))
         return self.add_penalty(loss, gradient, params, auxiliary)
 
@@ -67,6 +78,7 @@ class LeastSquares:
         return over_blocks(lambda block: self._sum(params, block), data, rows and 4 * rows)
 
     def sum_and_grad(self, params, data: Rows):
+        """``sum`` and its gradient in the parameters."""
         block_gradient = jax.value_and_grad(self._sum)
         return over_blocks(lambda block: block_gradient(params, block), data, self._rows_per_block(params))
 

@@ -15,6 +15,7 @@ class FullBatch:
     """Every step sees everything, as in the paper."""
 
     def draw(self, key: Array, data):
+        """All of the data."""
         return data
 
 
@@ -25,17 +26,25 @@ class RandomRows:
 
     They are drawn uniformly; or by weight, with the ``thresholds`` of ``random_rows``. The batch then has equal
     weights, so that the mean over it has the weighted mean over all rows as its expectation.
+
+    Parameters
+    ----------
+    size : rows of a batch
+    num_rows : rows to draw from, the first ones of the data; None for all
+    thresholds : t_1 <= t_2 <= ... of uint32, by which row n has the probability (t_{n+1} - t_n) / 2^32; None for equal
+        probabilities
     """
 
     size: int
     num_rows: int | None = None
-    thresholds: Array | None = None  # t_1 <= t_2 <= ... of uint32: row n has probability (t_{n+1} - t_n) / 2^32
+    thresholds: Array | None = None
 
     def __post_init__(self):
         if self.size < 1:
             raise ValueError(f"size must be at least 1; got {self.size!r}")
 
     def draw(self, key: Array, data):
+        """A batch: every array of the data, with ``size`` of its rows."""
         if self.thresholds is None:
             num_rows = self.num_rows or jax.tree.leaves(data)[0].shape[0]
             rows = jax.random.randint(key, (self.size,), 0, num_rows)

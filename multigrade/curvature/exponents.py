@@ -126,6 +126,7 @@ class ExponentObserver:
         return Tangents(self.num, self.reorthogonalise)
 
     def observe(self, snapshot: Snapshot, carry: Mapping[str, np.ndarray] | None) -> Observation:
+        """Record the exponents since the last call."""
         state: Any = snapshot.companion
         sums = np.asarray(state.sums, np.float64)
         seen = snapshot.step - snapshot.step % self.reorthogonalise  # steps that the sums are of

@@ -136,6 +136,7 @@ class SpectrumObserver:
             raise ValueError(f"num must be at least 1; got {self.num!r}")
 
     def observe(self, snapshot: Snapshot, carry: Mapping[str, np.ndarray] | None) -> Observation:
+        """Record the spectrum, and ask for the end of the run where a rule does."""
         rate = descent_rate(snapshot)
         look = self._of_descent if rate is not None else self._of_map
         spectrum, values, carried = look(snapshot, current_rate(snapshot) if rate is None else rate, carry or {})
@@ -212,6 +213,7 @@ class SafeRate:
             raise ValueError(f"fraction must be in (0, 1]; got {self.fraction!r}")
 
     def observe(self, snapshot: Snapshot, carry: Mapping[str, np.ndarray] | None) -> Observation:
+        """Record the curvature, and set the rate below its threshold."""
         if (unit := descent_rate(snapshot, 1.0)) is not None:
             found = largest_eigenvalue(snapshot.loss, snapshot.params, tolerance=self.tolerance, start=_start(carry))
             sharpness, limit = float(found.largest[0]), 2 / unit

@@ -72,9 +72,11 @@ class SquaredError:
     targets: np.ndarray
 
     def slope(self, outputs):
+        """r = the derivative of the loss in the outputs, (N, s)."""
         return (outputs - self.targets) / len(self.targets)
 
     def curvature(self, directions):
+        """Q applied to directions (N, s, M)."""
         return directions / len(self.targets)
 
 
@@ -100,12 +102,14 @@ class DenoisingError:
     scale: float = 1.0
 
     def slope(self, outputs):
+        """r = the derivative of the loss in the outputs, (N, s)."""
         given, splitting, previous = (np.asarray(a, float) for a in (self.image, self.splitting, self.previous))
         image = previous + self.scale * outputs.reshape(given.shape)
         residual = image - given + self.beta * differences_adjoint(differences(image) - splitting)
         return self.scale * residual.reshape(outputs.shape)
 
     def curvature(self, directions):
+        """Q applied to directions (N, s, M)."""
         fields = directions.reshape(*self.image.shape, -1)
         result = fields + self.beta * differences_adjoint(differences(fields))
         return self.scale**2 * result.reshape(directions.shape)

@@ -54,6 +54,7 @@ class SpikeWarning:
             raise ValueError(f"level must be positive; got {self.level!r}")
 
     def observe(self, snapshot: Snapshot, carry: Mapping[str, np.ndarray] | None) -> Observation:
+        """Record the ratio to the threshold, and whether it rose through the level."""
         rate = current_rate(snapshot)
         known = preconditioner(snapshot.loss, snapshot.params, snapshot.optimiser, snapshot.optimiser_state)
         start, before = (carry["vector"], float(carry["ratio"])) if carry else (None, np.inf)

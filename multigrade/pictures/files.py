@@ -53,21 +53,33 @@ _UPRIGHT = {
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Picture:
-    """One picture: intensities, and what is needed to write it back as it came."""
+    """One picture: intensities, and what is needed to write it back as it came.
 
-    pixels: np.ndarray  # float64, (h, w) grey or (h, w, 3) colour, [0, 1]; not clipped after degradation
-    alpha: np.ndarray | None = None  # float64, (h, w), or no alpha channel
-    depth: int = 8  # bits per channel: 8, 16, or 32 for floating point
-    name: str = ""  # of the file or free picture, for titles and tables
-    path: Path | None = None  # the file it was read from
-    profile: bytes | None = None  # ICC colour profile
+    Parameters
+    ----------
+    pixels : float64, (h, w) grey or (h, w, 3) colour, from 0 to 1; not clipped after degradation
+    alpha : float64, (h, w), from 0 to 1, or None without an alpha channel
+    depth : bits per channel: 8, 16, or 32 for floating point
+    name : of the file or free picture, for titles and tables
+    path : the file it was read from, or None
+    profile : ICC colour profile, or None
+    """
+
+    pixels: np.ndarray
+    alpha: np.ndarray | None = None
+    depth: int = 8
+    name: str = ""
+    path: Path | None = None
+    profile: bytes | None = None
 
     @property
     def shape(self) -> tuple[int, int]:
+        """Height and width in pixels."""
         return self.pixels.shape[:2]
 
     @property
     def is_colour(self) -> bool:
+        """Whether there are three channels."""
         return self.pixels.ndim == 3
 
 

@@ -34,9 +34,13 @@ NUM_COPIES = 6  # of the weights at least, while they are trained: now, safe and
 
 @dataclasses.dataclass(frozen=True)
 class Fit:
-    """A model and the record of each of its grades; ``outcome`` is how the last of them ended.
+    """A model and the record of each of its grades.
 
-    ``is_cut_short``: the time limit left no time for a further grade.
+    Parameters
+    ----------
+    model : the sum of the grades
+    records : one for each grade
+    is_cut_short : whether the time limit left no time for a further grade
     """
 
     model: MultiGrade = MultiGrade()  # noqa: RUF009
@@ -45,6 +49,7 @@ class Fit:
 
     @property
     def outcome(self) -> Outcome:
+        """How the last grade ended."""
         return self.records[-1].outcome if self.records else Outcome.FINISHED  # there was nothing to do
 
 

@@ -29,9 +29,13 @@ LOSSES = ("train_loss", "validation_loss")
 
 
 class Saving(NamedTuple):
-    """How a run survives: ``save`` is given all of it as arrays every so many seconds and at the time limit.
+    """How a run survives being killed.
 
-    Given back as ``resume``, with all else equal, they continue it to the bit.
+    Parameters
+    ----------
+    save : is given the whole state of the run as arrays, every so many seconds and at the time limit
+    every : seconds between two calls of ``save``
+    resume : arrays that ``save`` was given; with all else equal, they continue the run to the bit. None starts anew
     """
 
     save: Callable[[dict[str, np.ndarray]], None]
@@ -41,7 +45,14 @@ class Saving(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """The result of ``minimise``."""
+    """The result of ``minimise``.
+
+    Parameters
+    ----------
+    params : the parameters at the end, or the best ones if the plan says ``keep="best"``
+    auxiliary : the auxiliary variable that belongs to them
+    record : what happened
+    """
 
     params: Any
     auxiliary: Any

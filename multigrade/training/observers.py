@@ -23,10 +23,19 @@ from .record import RunRecord
 
 @dataclasses.dataclass(frozen=True)
 class Snapshot:
-    """A run at one moment. ``loss`` is params -> loss on the full training data, a pytree (jax.tree_util.Partial).
+    """A run at one moment: what an observer is given.
 
-    ``learning_rate`` is NaN for an optax transformation given without one: it may hold a rate of its own.
-    ``optimiser`` is the optax transformation of the run and ``optimiser_state`` its state.
+    Parameters
+    ----------
+    grade : the grade that is being trained, counted from 0
+    step : how many steps of this grade were taken
+    num_steps : how many steps it takes at most
+    params : the present parameters
+    loss : params -> loss on the full training data; a pytree (``jax.tree_util.Partial``)
+    learning_rate : of the next step; NaN for an optax transformation given without one, which may hold its own
+    record : what was recorded of this grade so far
+    optimiser, optimiser_state : the optax transformation of the run, and its state
+    companion : the state of the observer's companion, if it has one
     """
 
     grade: int
@@ -67,8 +76,12 @@ class TellsLeftOut(Protocol):
 
 
 class Observer(Protocol):
+    """What looks at a run: it has a name, a period ``every`` in steps (or None), and ``observe``."""
+
     @property
     def name(self) -> str: ...
     @property
     def every(self) -> int | None: ...
-    def observe(self, snapshot: Snapshot, carry: Mapping[str, np.ndarray] | None) -> Observation | None: ...
+    def observe(self, snapshot: Snapshot, carry: Mapping[str, np.ndarray] | None) -> Observation | None:
+        """Look at the run; ``carry`` is what the last observation carried, None at first."""
+        ...

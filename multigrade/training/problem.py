@@ -43,10 +43,12 @@ class GradeProblem(NamedTuple):
 
 
 class Task(Protocol):
-    """What grades are fitted to: regression in ``training.regression``, restoration and others elsewhere.
+    """What grades are fitted to: regression in ``training.regression``, restoration and others elsewhere."""
 
-    ``problem`` is what the next grade minimises; ``after`` is the task that this grade leaves over.
-    """
+    def problem(self, network: AnyNetwork, index: int) -> GradeProblem:
+        """What the next grade, counted from 0, minimises."""
+        ...
 
-    def problem(self, network: AnyNetwork, index: int) -> GradeProblem: ...
-    def after(self, grade: Grade, auxiliary) -> "Task": ...
+    def after(self, grade: Grade, auxiliary) -> "Task":
+        """The task that is left over after this grade."""
+        ...

@@ -8,7 +8,7 @@ import numpy as np
 
 
 class Outcome(enum.StrEnum):
-    """How a run ended."""
+    """How a run ended: all steps, a stopping rule, a loss that was not finite, an observer, or the clock."""
 
     FINISHED = "finished"
     PLATEAU = "validation plateau"
@@ -50,14 +50,17 @@ class RunRecord:
 
     @property
     def steps(self) -> np.ndarray:
+        """The recorded steps."""
         return self.columns["step"]
 
     @property
     def train_loss(self) -> np.ndarray:
+        """The training loss at each recorded step."""
         return self.columns["train_loss"]
 
     @property
     def validation_loss(self) -> np.ndarray | None:
+        """The validation loss at each recorded step; None without validation data."""
         return self.columns.get("validation_loss")
 
     @property
@@ -86,6 +89,7 @@ class RunRecord:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, np.ndarray], description: Mapping) -> "RunRecord":
+        """The record that ``to_arrays`` described."""
         columns, observations = {}, {}
         for path, array in arrays.items():
             kind, _, rest = path.partition("/")

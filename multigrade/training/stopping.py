@@ -18,9 +18,11 @@ class Never:
     sentence = ""
 
     def init(self) -> tuple[()]:
+        """The state before the first record."""
         return ()
 
     def update(self, state: tuple[()], watched: Array) -> tuple[tuple[()], Array]:
+        """The next state, and whether to stop, after a record with the loss ``watched``."""
         return state, jnp.bool_(False)
 
 
@@ -49,9 +51,11 @@ class Plateau:
         return f"the mean of {self.window} records changed by less than {self.tolerance:g} relatively"
 
     def init(self) -> tuple[Array, Array, Array]:
+        """The state before the first record."""
         return jnp.int32(0), jnp.float32(0), jnp.float32(jnp.nan)  # records in window, their sum, last mean
 
     def update(self, state, watched: Array):
+        """The next state, and whether to stop, after a record with the loss ``watched``."""
         count, total, last = state
         count, total = count + 1, total + watched
         mean = total / self.window
@@ -84,9 +88,11 @@ class NoImprovement:
         return f"no improvement by {self.tolerance:g} relatively in {self.patience} records"
 
     def init(self) -> tuple[Array, Array]:
+        """The state before the first record."""
         return jnp.float32(jnp.inf), jnp.int32(0)  # best, records since
 
     def update(self, state, watched: Array):
+        """The next state, and whether to stop, after a record with the loss ``watched``."""
         best, since = state
         better = watched < best * (1 - self.tolerance)
         since = jnp.where(better, 0, since + 1)
