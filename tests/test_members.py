@@ -3,6 +3,7 @@
 import warnings
 
 import numpy as np
+import pandas
 import polars
 import pytest
 from sklearn.base import clone
@@ -24,6 +25,7 @@ from multigrade.objectives import Squared
 X, Y = make_friedman1(120, noise=0.5, random_state=0)
 IRIS, KIND = load_iris(return_X_y=True)
 NAMES = np.array(["setosa", "versicolor", "virginica"])[KIND]
+GAPS = pandas.Series(NAMES, dtype="string").mask(KIND == 0)
 SMALL = {"hidden_layer_sizes": (8,), "max_iter": 40, "n_grades": 2, "random_state": 0}
 
 
@@ -181,6 +183,7 @@ def test_gaps_and_text_are_refused_with_a_remedy():
     [
         (MultiGradeRegressor, X, np.where(Y > 10, "high", "low"), r"y must hold numbers.*MultiGradeClassifier"),
         (MultiGradeClassifier, X, np.where(Y > 10, "high", None), r"y must hold classes of one kind; got None, str"),
+        (MultiGradeClassifier, IRIS, GAPS, r"value of NA is ambiguous\. Leave out rows without a target"),
         (MultiGradeRegressor, X[:, 0], Y, r"got 1D array instead\. Reshape your data"),
         (MultiGradeRegressor, X + 1j, Y, r"Complex data not supported\. Give real and imaginary parts"),
     ],
@@ -240,6 +243,19 @@ def test_alpha_is_a_penalty_on_the_weights_of_a_member():
 
     assert size(0.1) < 0.7 * size("auto")
     assert size(0.0) == size("auto")
+
+
+@pytest.mark.parametrize(
+    ("parameters", "line"),
+    [
+        ({"activation": ["relu", "tanh"]}, r"activation must be one name with solver='auto'; got \['relu', 'tanh'\]"),
+        ({"batch_size": None}, r"batch_size must be a number or 'auto' with solver='auto'; got None"),
+        ({"learning_rate": "auto"}, r"learning_rate='auto' needs solver 'gd', 'momentum' or 'adam'; got 'auto'"),
+    ],
+)
+def test_parameters_of_other_solvers_are_refused(parameters, line):
+    with pytest.raises(ValueError, match=line):
+        MultiGradeRegressor(**parameters).fit(X, Y)
 
 
 def test_what_auto_does_not_take_is_refused():

@@ -33,6 +33,7 @@ from .structured import StructuredFit, progress_views
 REMEDIES = {
     "could not convert string": "Encode categories first: ColumnTransformer with OneHotEncoder(sparse_output=False)",
     "Input y contains NaN": "Leave out rows without a target",
+    "boolean value of NA": "Leave out rows without a target",
     "contains NaN": "Fill gaps first: ColumnTransformer with SimpleImputer",
     "Sparse data was passed": "Encoders give it with sparse_output=False, ColumnTransformer with sparse_threshold=0",
     "Expected 2D array": "Reshape your data: X.reshape(-1, 1) for one column, X.reshape(1, -1) for one row",
@@ -57,11 +58,26 @@ class GradedEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Structu
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y, sample_weight=None, *, observers=(), checkpoint=None):
-        """Fit to X (n_samples, n_features) and y (n_samples,) or (n_samples, n_outputs).
+        """Fit the grades to a table.
 
-        ``observers`` look at the run (see ``multigrade.training.observers``); the loss is recorded more often where
-        their periods ask for it. ``checkpoint`` is a file from which an interrupted fit continues; ``random_state``
-        must then be an integer. A fit that diverges ends with a ``ConvergenceWarning``.
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_features)
+            Numbers without gaps: NumPy arrays, pandas or polars frames.
+        y : array of shape (n_samples,) or (n_samples, n_outputs)
+            Targets; for classifiers one class for each row.
+        sample_weight : array of shape (n_samples,) or None
+            A row of weight 2 counts like two equal rows.
+        observers : sequence of observers
+            They look at the run (see ``multigrade.training.observers``). The loss is recorded more often where their
+            periods ask for it.
+        checkpoint : path or None
+            A file from which an interrupted fit continues; ``random_state`` must then be an integer.
+
+        Returns
+        -------
+        self
+            A fit that diverges ends with a ``ConvergenceWarning``.
         """
         observers = tuple(observers)
         continuing = getattr(self, "warm_start", False) and hasattr(self, "model_")
@@ -142,6 +158,10 @@ class GradedEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Structu
             raise ValueError("learning_rate='auto' needs solver 'gd', 'momentum' or 'adam'; got 'auto'")
         if not isinstance(self.learning_rate, numbers.Real) and self.learning_rate is not None:
             raise ValueError(f"learning_rate must be a number or None with solver='auto'; got {self.learning_rate!r}")
+        if not isinstance(self.activation, str):
+            raise ValueError(f"activation must be one name with solver='auto'; got {self.activation!r}")
+        if self.batch_size is None:
+            raise ValueError("batch_size must be a number or 'auto' with solver='auto'; got None")
         given = {k: v for k, v in given.items() if v is not None and not (isinstance(v, str) and v == "auto")}
         if "hidden" in given:
             given["hidden"] = widths(given["hidden"])
@@ -189,7 +209,17 @@ class GradedEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Structu
         return x
 
     def transform(self, X):
-        """The frozen features of the last grade at X, (n_samples, features); those of all members side by side."""
+        """The frozen features of the last grade.
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_features)
+
+        Returns
+        -------
+        array of shape (n_samples, features)
+            Those of all members side by side.
+        """
         (features,) = self._by_blocks(X, lambda x: [self.model_.features(x)])
         return features.reshape(len(features), -1).astype(np.float64)
 
@@ -230,13 +260,28 @@ class GradedEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Structu
         raise NotImplementedError
 
     def save(self, path: str | os.PathLike) -> None:
-        """Write the fitted estimator as data (safetensors and JSON); ``load_estimator`` reads it."""
+        """Write the fitted estimator as data (safetensors and JSON); ``load_estimator`` reads it.
+
+        Parameters
+        ----------
+        path : the file
+        """
         check_is_fitted(self)
         write_estimator(self, path)
 
     @classmethod
     def load(cls, path: str | os.PathLike):
-        """Read an estimator of this class; see ``load_estimator`` for one of any class."""
+        """Read an estimator of this class; see ``load_estimator`` for one of any class.
+
+        Parameters
+        ----------
+        path : a file that ``save`` wrote
+
+        Returns
+        -------
+        estimator
+            Fitted.
+        """
         estimator = load_estimator(path)
         if not isinstance(estimator, cls):
             raise ValueError(f"{path} holds a {type(estimator).__name__}, not a {cls.__name__}")

@@ -51,29 +51,85 @@ class GradedClassifier(ClassifierMixin, GradedEstimator):
         return targets.astype(np.float64), weights * compute_sample_weight(self.class_weight, y)
 
     def predict(self, X):
-        """The most likely class of each row."""
+        """The most likely class of each row.
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_features)
+
+        Returns
+        -------
+        array of shape (n_samples,)
+        """
         chosen = np.argmax(self.predict_proba(X), axis=1)
         return self.classes_[chosen]
 
     def predict_proba(self, X) -> np.ndarray:
-        """The chances of the classes, (n_samples, n_classes), in the order of ``classes_``."""
+        """The chances of the classes.
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_features)
+
+        Returns
+        -------
+        array of shape (n_samples, n_classes)
+            In the order of ``classes_``; a row sums to 1.
+        """
         return list(self._stages(X))[-1]
 
     def predict_log_proba(self, X) -> np.ndarray:
-        """The logarithms of the chances."""
+        """The logarithms of the chances.
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_features)
+
+        Returns
+        -------
+        array of shape (n_samples, n_classes)
+        """
         return np.log(np.maximum(self.predict_proba(X), np.finfo(float).tiny))
 
     def decision_function(self, X):
-        """Two classes: the logarithm of the second one's odds, (n_samples,); more: those of the chances."""
+        """Scores that are highest for the class that is predicted.
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_features)
+
+        Returns
+        -------
+        array of shape (n_samples,) or (n_samples, n_classes)
+            Two classes: the logarithm of the odds of the second one. More: the logarithms of the chances.
+        """
         logarithms = self.predict_log_proba(X)
         return logarithms[:, 1] - logarithms[:, 0] if len(self.classes_) == 2 else logarithms
 
     def staged_predict_proba(self, X):
-        """The chances after grade 1, 2, ..., in turn."""
+        """The chances after grade 1, 2, ..., in turn.
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_features)
+
+        Returns
+        -------
+        generator of arrays of shape (n_samples, n_classes)
+        """
         yield from self._stages(X)
 
     def staged_predict(self, X):
-        """The most likely classes after grade 1, 2, ..., in turn."""
+        """The most likely classes after grade 1, 2, ..., in turn.
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_features)
+
+        Returns
+        -------
+        generator of arrays of shape (n_samples,)
+        """
         for chances in self._stages(X):
             yield self.classes_[np.argmax(chances, axis=1)]
 
@@ -88,12 +144,67 @@ class GradedClassifier(ClassifierMixin, GradedEstimator):
 class MultiGradeClassifier(ManyGrades, GradedClassifier):
     """Multi-grade deep learning (MGDL) for classes: shallow networks, each of which adds to the scores so far.
 
-    Parameters as in ``MultiGradeRegressor``, without its losses, and
-
     Parameters
     ----------
+    n_grades : int or "auto"
+        Number of grades. With solver="auto" it is the largest number that may be kept, grade 1 included. "auto" is 3.
+    hidden_layer_sizes : tuple of int, list of such tuples, or "auto"
+        Widths of the hidden layers of each grade. A list has one tuple per grade (not with solver="auto"). "auto" is
+        (64, 64), and (128, 128) with solver="auto" and 4096 or more rows.
+    activation : str, list of str, or "auto"
+        One of relu, tanh, softplus, gelu, silu, sine, gauss, or a list of one per grade (not with solver="auto").
+        "auto" is silu with solver="auto" and relu otherwise.
+    solver : str
+        "auto" is made for tables. It decides everything on training rows that it leaves out. Grade 1 is linear in the
+        columns, in their quantile bins and (below 4096 rows) in random sines of both, and it is solved. Further grades
+        are networks, trained by Adam with dropout. Eight members (four from 4096 rows on) are trained in one compiled
+        program; each leaves out an eighth of the rows. A grade that does not surely lower the loss on the rows left out
+        is not added. The prediction is the mean of the members. standardize, early_stopping and what belongs to it
+        play no part; warm_start and a checkpoint are refused.
+        gd, momentum, adam, muon and lbfgs train one network per grade for ``max_iter`` steps. They are for functions
+        without noise, and for the paper's methods.
+    learning_rate : float, "auto", schedule or None
+        A number is the peak of a warm-up and cosine schedule for auto, adam, muon and momentum, and constant for gd. An
+        optax schedule is taken as it is. "auto" (gd, momentum, adam) is the largest rate that the curvature allows,
+        looked at again as the grade goes on. None is the solver's default.
+    alpha : float or "auto"
+        Weight decay: alpha/2 times the sum of squared weights of a grade is added to the loss. "auto" is 1e-3, and 0
+        with solver="auto", which has dropout instead.
+    max_iter : int or "auto"
+        Steps per grade. "auto" is 300. With solver="auto" it is 3000 at most, and the rows left out decide how many are
+        taken and kept.
+    batch_size : int, "auto" or None
+        Rows per step. "auto" takes all up to 4096 rows and 1024 random ones beyond; with solver="auto" it takes 64, and
+        256 from 4096 rows on. None takes all (not with solver="auto").
+    standardize : bool
+        Shift and scale inputs to mean 0 and standard deviation 1.
+    early_stopping : bool
+        Hold out ``validation_fraction`` of the rows. End a grade after ``n_iter_no_change`` records (max_iter / 100
+        steps each) without a relative improvement of ``tol``, and keep its best parameters. A grade whose lowest
+        validation loss is not below that of the grade before is left out, with its record, and none follows:
+        ``n_grades_`` may be less than ``n_grades``.
+    validation_fraction, n_iter_no_change, tol : float, int, float
+        See ``early_stopping``.
+    warm_start : bool
+        A further ``fit`` with a larger ``n_grades`` adds grades to those fitted before. It keeps their scales of inputs
+        and their seed. A last grade that diverged is fitted again.
+    random_state : int, RandomState or None
+        Draws the initial weights and the batches. A fit with a checkpoint needs an integer.
+    verbose : int
+        Above 0, show the live view.
     class_weight : dict, "balanced" or None
         Weights of the classes, by class; "balanced" gives all classes the same sum.
+
+    Attributes
+    ----------
+    classes_ : array
+        The classes, sorted.
+    model_ : MultiGrade
+        The grades.
+    records_ : tuple of RunRecord
+        What happened in each grade.
+    fold_losses_ : tuple of float
+        solver="auto": the loss on the rows left out, before any grade and after each.
 
     Examples
     --------
@@ -107,8 +218,40 @@ class MultiGradeClassifier(ManyGrades, GradedClassifier):
 
 @dataclass(eq=False, repr=False)
 class SingleGradeClassifier(OneGrade, GradedClassifier):
-    """Standard deep learning (SGDL) for classes: one network, trained at once. Parameters as in
-    ``MultiGradeClassifier``; a tenth of the rows is held out by default, without which cross-entropy overfits.
+    """Standard deep learning (SGDL) for classes: one network, trained at once.
+
+    Parameters
+    ----------
+    hidden_layer_sizes : tuple of int or "auto"
+        Widths of the hidden layers. "auto" is six times 64.
+    activation : str or "auto"
+        One of relu, tanh, softplus, gelu, silu, sine, gauss. "auto" is relu.
+    solver : str
+        gd, momentum, adam, muon or lbfgs.
+    learning_rate : float, "auto", schedule or None
+        A number is the peak of a warm-up and cosine schedule for adam, muon and momentum, and constant for gd. An
+        optax schedule is taken as it is. "auto" (gd, momentum, adam) is the largest rate that the curvature allows.
+        None is the solver's default.
+    alpha : float or "auto"
+        Weight decay: alpha/2 times the sum of squared weights is added to the loss. "auto" is 1e-3.
+    max_iter : int or "auto"
+        Steps. "auto" is 900.
+    batch_size : int, "auto" or None
+        Rows per step. "auto" takes all up to 4096 rows and 1024 random ones beyond. None takes all.
+    standardize : bool
+        Shift and scale inputs to mean 0 and standard deviation 1.
+    early_stopping : bool
+        Hold out ``validation_fraction`` of the rows. Stop after ``n_iter_no_change`` records (max_iter / 100 steps
+        each) without a relative improvement of ``tol``, and keep the best parameters. Without
+        it cross-entropy overfits.
+    validation_fraction, n_iter_no_change, tol : float, int, float
+        See ``early_stopping``.
+    random_state : int, RandomState or None
+        Draws the initial weights and the batches. A fit with a checkpoint needs an integer.
+    verbose : int
+        Above 0, show the live view.
+    class_weight : dict, "balanced" or None
+        Weights of the classes, by class; "balanced" gives all classes the same sum.
     """
 
     _: KW_ONLY

@@ -59,12 +59,31 @@ class GradedRegressor(MultiOutputMixin, RegressorMixin, GradedEstimator):
         return y, weights
 
     def predict(self, X):
-        """What the sum of all grades predicts at X: (n_samples,) or (n_samples, n_outputs), as y was."""
+        """What the sum of all grades predicts.
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_features)
+
+        Returns
+        -------
+        array of shape (n_samples,) or (n_samples, n_outputs)
+            One dimension or two, as y had in ``fit``.
+        """
         *_, prediction = self.staged_predict(X)
         return prediction
 
     def staged_predict(self, X):
-        """The prediction after grade 1, 2, ..., in turn."""
+        """The prediction after grade 1, 2, ..., in turn.
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_features)
+
+        Returns
+        -------
+        generator of arrays of shape (n_samples,) or (n_samples, n_outputs)
+        """
         for outputs in self._stages(X):
             prediction = outputs * self.y_scale_ + self.y_mean_
             if self._y_limits is not None:
@@ -88,69 +107,88 @@ class MultiGradeRegressor(ManyGrades, GradedRegressor):
     Parameters
     ----------
     n_grades : int or "auto"
-        Number of grades; with solver="auto" the most there may be, the linear one included. "auto" is 3.
+        Number of grades. With solver="auto" it is the largest number that may be kept, grade 1 included. "auto" is 3.
     hidden_layer_sizes : tuple of int, list of such tuples, or "auto"
-        Widths of the hidden layers of each grade; a list has one tuple per grade (not with solver="auto"). "auto" is
+        Widths of the hidden layers of each grade. A list has one tuple per grade (not with solver="auto"). "auto" is
         (64, 64), and (128, 128) with solver="auto" and 4096 or more rows.
     loss : str
         squared_error, huber (with its bend at one standard deviation of y), quantile, or poisson (counts y >= 0). A
         grade adds to the scores of the grades before it, and the loss sees the sum.
     quantile : float
-        Which quantile loss="quantile" predicts.
+        Which quantile loss="quantile" predicts. Other losses do not read it.
     activation : str, list of str, or "auto"
         One of relu, tanh, softplus, gelu, silu, sine, gauss, or a list of one per grade (not with solver="auto").
         "auto" is silu with solver="auto" and relu otherwise.
     solver : str
-        "auto" is made for tables, and decides everything on training rows that it leaves out: grade 1 is linear in
-        the columns, their quantile bins and (below 4096 rows) random sines of both, and solved; further grades are
-        networks trained by Adam with dropout, eight members (four from 4096 rows on) in one compiled program, each of
-        which leaves out an eighth of the rows.
-        A grade that does not surely lower the loss on the rows left out is not added; ``fold_losses_`` has that loss
-        before any grade and after each. The prediction is the mean of the members; it lies at most a tenth of the
-        range of y beyond that range. standardize, residual_scaling, early_stopping and what belongs to it then play no
-        part; warm_start and a checkpoint are refused.
-        gd, momentum, adam, muon and lbfgs train one network per grade for as long as ``max_iter`` says: for functions
-        without noise, and for the paper's methods. convex solves every grade as a two-layer ReLU network of the best
-        width to its global optimum (``certificates_`` proves it). hidden_layer_sizes, activation, learning_rate,
-        max_iter, batch_size and residual_scaling then play no part, nor do the observers and checkpoint of ``fit``.
+        "auto" is made for tables. It decides everything on training rows that it leaves out. Grade 1 is linear in the
+        columns, in their quantile bins and (below 4096 rows) in random sines of both, and it is solved. Further grades
+        are networks, trained by Adam with dropout. Eight members (four from 4096 rows on) are trained in one compiled
+        program; each leaves out an eighth of the rows. A grade that does not surely lower the loss on the rows left out
+        is not added. The prediction is the mean of the members. It lies at most a tenth of the range of y beyond that
+        range. standardize, residual_scaling, early_stopping and what belongs to it play no part; warm_start and a
+        checkpoint are refused.
+        gd, momentum, adam, muon and lbfgs train one network per grade for ``max_iter`` steps. They are for functions
+        without noise, and for the paper's methods.
+        convex solves every grade as a two-layer ReLU network of the best width to its global optimum, which
+        ``certificates_`` proves. hidden_layer_sizes, activation, learning_rate, max_iter, batch_size and
+        residual_scaling play no part, nor do the observers and checkpoint of ``fit``.
     learning_rate : float, "auto", schedule or None
-        A number (the peak of a warm-up and cosine schedule for auto, adam, muon and momentum; constant for gd), an
-        optax schedule, "auto" (gd, momentum, adam: the largest rate that the curvature allows, looked at again as the
-        grade goes on), or None for the solver's default.
+        A number is the peak of a warm-up and cosine schedule for auto, adam, muon and momentum, and constant for gd. An
+        optax schedule is taken as it is. "auto" (gd, momentum, adam) is the largest rate that the curvature allows,
+        looked at again as the grade goes on. None is the solver's default.
     alpha : float or "auto"
-        Weight decay, alpha/2 times the sum of squared weights of a grade, in the loss of its standardised targets; with
-        ``residual_scaling``, of the residual divided by epsilon_l. "auto" is 1e-3, and 0 with solver="auto",
-        which has dropout instead.
+        Weight decay: alpha/2 times the sum of squared weights of a grade is added to the loss of its standardised
+        targets, or with ``residual_scaling`` of the residual divided by epsilon_l. "auto" is 1e-3, and 0 with
+        solver="auto", which has dropout instead.
     max_iter : int or "auto"
-        Steps per grade. "auto" is 300; with solver="auto" at most 3000, of which the rows left out decide how many are
+        Steps per grade. "auto" is 300. With solver="auto" it is 3000 at most, and the rows left out decide how many are
         taken and kept.
     batch_size : int, "auto" or None
-        Rows per step; "auto" takes all up to 4096 rows and 1024 random ones beyond (with solver="auto" 64, and 256 from
-        4096 rows on), None takes all.
+        Rows per step. "auto" takes all up to 4096 rows and 1024 random ones beyond; with solver="auto" it takes 64, and
+        256 from 4096 rows on. None takes all (not with solver="auto").
     precision : "single" or "high"
-        "high" fits grades of sine features whose frequencies follow the spectrum of what is left over, with output
-        layers solved in float64 and every choice made by leave-one-out (``multigrade.training.fit_high_precision``).
-        Made for functions of one to six inputs, smooth or oscillating, exact or noisy. Of the other parameters only
-        standardize and random_state then play a part; ``n_grades_`` follows the data.
+        "high" fits grades of sine features whose frequencies follow the spectrum of what is left over. Output layers
+        are solved in float64, and leave-one-out makes every choice (``multigrade.training.fit_high_precision``). It is
+        made for functions of one to six inputs, smooth or oscillating, exact or noisy. Of the other parameters only
+        standardize and random_state play a part; ``n_grades_`` follows the data.
     residual_scaling : bool
         Divide the residual of each grade after the first by its root mean square, epsilon_l. Only the squared error has
         residuals.
     standardize : bool
         Shift and scale inputs and targets to mean 0 and standard deviation 1.
     early_stopping : bool
-        Hold out ``validation_fraction`` of the rows, end a grade after ``n_iter_no_change`` records (max_iter / 100
+        Hold out ``validation_fraction`` of the rows. End a grade after ``n_iter_no_change`` records (max_iter / 100
         steps each) without a relative improvement of ``tol``, and keep its best parameters. A grade whose lowest
         validation loss is not below that of the grade before is left out, with its record, and none follows:
         ``n_grades_`` may be less than ``n_grades``.
     validation_fraction, n_iter_no_change, tol : float, int, float
         See ``early_stopping``.
     warm_start : bool
-        A further ``fit`` with a larger ``n_grades`` adds grades to those fitted before, whose scales of inputs and
-        targets and whose seed it keeps; a last one that diverged is fitted again.
+        A further ``fit`` with a larger ``n_grades`` adds grades to those fitted before. It keeps their scales of inputs
+        and targets and their seed. A last grade that diverged is fitted again.
     random_state : int, RandomState or None
-        Draws the initial weights and the batches. An integer for a fit with a checkpoint.
+        Draws the initial weights and the batches. A fit with a checkpoint needs an integer.
     verbose : int
         Above 0, show the live view.
+
+    Attributes
+    ----------
+    model_ : MultiGrade
+        The grades.
+    records_ : tuple of RunRecord
+        What happened in each grade.
+    fold_losses_ : tuple of float
+        solver="auto": the loss on the rows left out, before any grade and after each.
+    certificates_ : tuple
+        solver="convex": the proof of each grade's optimum.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.linspace(-1, 1, 40)[:, None]
+    >>> model = MultiGradeRegressor(max_iter=100, random_state=0).fit(X, 3 * X[:, 0] + 1)
+    >>> model.predict([[0.5]]).round(2)
+    array([2.5])
     """
 
     _parameter_constraints: ClassVar[dict] = {
@@ -224,15 +262,83 @@ class MultiGradeRegressor(ManyGrades, GradedRegressor):
 
 @dataclass(eq=False, repr=False)
 class SingleGradeRegressor(OneGrade, GradedRegressor):
-    """Standard deep learning (SGDL): one network, trained at once. Parameters as in ``MultiGradeRegressor``."""
+    """Standard deep learning (SGDL): one network, trained at once.
+
+    Parameters
+    ----------
+    hidden_layer_sizes : tuple of int or "auto"
+        Widths of the hidden layers. "auto" is six times 64.
+    loss : str
+        squared_error, huber (with its bend at one standard deviation of y), quantile, or poisson (counts y >= 0).
+    quantile : float
+        Which quantile loss="quantile" predicts. Other losses do not read it.
+    activation : str or "auto"
+        One of relu, tanh, softplus, gelu, silu, sine, gauss. "auto" is relu.
+    solver : str
+        gd, momentum, adam, muon or lbfgs.
+    learning_rate : float, "auto", schedule or None
+        A number is the peak of a warm-up and cosine schedule for adam, muon and momentum, and constant for gd. An
+        optax schedule is taken as it is. "auto" (gd, momentum, adam) is the largest rate that the curvature allows.
+        None is the solver's default.
+    alpha : float or "auto"
+        Weight decay: alpha/2 times the sum of squared weights is added to the loss. "auto" is 1e-3.
+    max_iter : int or "auto"
+        Steps. "auto" is 900.
+    batch_size : int, "auto" or None
+        Rows per step. "auto" takes all up to 4096 rows and 1024 random ones beyond. None takes all.
+    standardize : bool
+        Shift and scale inputs and targets to mean 0 and standard deviation 1.
+    early_stopping : bool
+        Hold out ``validation_fraction`` of the rows. Stop after ``n_iter_no_change`` records (max_iter / 100 steps
+        each) without a relative improvement of ``tol``, and keep the best parameters.
+    validation_fraction, n_iter_no_change, tol : float, int, float
+        See ``early_stopping``.
+    random_state : int, RandomState or None
+        Draws the initial weights and the batches. A fit with a checkpoint needs an integer.
+    verbose : int
+        Above 0, show the live view.
+    """
 
 
 @dataclass(eq=False, repr=False)
 class MultiScaleRegressor(OneGrade, GradedRegressor):
     """Multi-scale deep learning (MSDL): sub-networks on the input times each of ``scales``, outputs summed.
 
-    ``hidden_layer_sizes`` are the widths of each sub-network, ``activation`` is one name; other parameters as in
-    ``MultiGradeRegressor``.
+    Parameters
+    ----------
+    hidden_layer_sizes : tuple of int or "auto"
+        Widths of the hidden layers of each sub-network. "auto" is three times 32.
+    scales : array-like of float
+        What the input of each sub-network is multiplied by.
+    loss : str
+        squared_error, huber (with its bend at one standard deviation of y), quantile, or poisson (counts y >= 0).
+    quantile : float
+        Which quantile loss="quantile" predicts. Other losses do not read it.
+    activation : str or "auto"
+        One of relu, tanh, softplus, gelu, silu, sine, gauss. "auto" is relu.
+    solver : str
+        gd, momentum, adam, muon or lbfgs.
+    learning_rate : float, "auto", schedule or None
+        A number is the peak of a warm-up and cosine schedule for adam, muon and momentum, and constant for gd. An
+        optax schedule is taken as it is. "auto" (gd, momentum, adam) is the largest rate that the curvature allows.
+        None is the solver's default.
+    alpha : float or "auto"
+        Weight decay: alpha/2 times the sum of squared weights is added to the loss. "auto" is 1e-3.
+    max_iter : int or "auto"
+        Steps. "auto" is 900.
+    batch_size : int, "auto" or None
+        Rows per step. "auto" takes all up to 4096 rows and 1024 random ones beyond. None takes all.
+    standardize : bool
+        Shift and scale inputs and targets to mean 0 and standard deviation 1.
+    early_stopping : bool
+        Hold out ``validation_fraction`` of the rows. Stop after ``n_iter_no_change`` records (max_iter / 100 steps
+        each) without a relative improvement of ``tol``, and keep the best parameters.
+    validation_fraction, n_iter_no_change, tol : float, int, float
+        See ``early_stopping``.
+    random_state : int, RandomState or None
+        Draws the initial weights and the batches. A fit with a checkpoint needs an integer.
+    verbose : int
+        Above 0, show the live view.
     """
 
     _parameter_constraints: ClassVar[dict] = {
