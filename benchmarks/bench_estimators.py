@@ -7,14 +7,9 @@ these problems (diabetes and the two settings with the same data, the others wit
 and SingleGrade and MultiScale took over what was picked. The columns with standardised inputs and with ten times its
 iterations give MLPRegressor some of that back.
 
-The times are of a first fit in a fresh process with nothing compiled, of one whose programs are on disk, and of another
-fit in the same process, side by side with MLPRegressor (standardised).
+The times of ``benchmarks.table_times`` come first.
 """
 
-import os
-import subprocess
-import sys
-import tempfile
 import time
 import warnings
 
@@ -27,6 +22,8 @@ from sklearn.preprocessing import StandardScaler
 
 from multigrade import MultiGradeRegressor, MultiScaleRegressor, SingleGradeRegressor
 from multigrade.synthetic import setting
+
+from . import table_times
 
 METHODS = {
     "MLP": lambda: MLPRegressor(random_state=0),
@@ -60,41 +57,9 @@ def problems():
     yield "california-like", *california_like(seed=7)
 
 
-TIMED = """
-import sys, time
-import numpy as np
-rows, columns, predicted = map(int, sys.argv[1:])
-random = np.random.default_rng(0)
-X = random.normal(size=(max(rows, predicted), columns))
-y = np.sin(2 * X[:, 0]) + X[:, 1] * X[:, 2] + 0.3 * random.normal(size=len(X))
-from sklearn.neural_network import MLPRegressor
-from multigrade import MultiGradeRegressor
-for make in (MultiGradeRegressor, MultiGradeRegressor, MLPRegressor):
-    started = time.perf_counter()
-    model = make(random_state=0).fit(X[:rows], y[:rows])
-    print(f"{time.perf_counter() - started:.2f}", end=" ")
-    if make is MultiGradeRegressor and predicted:
-        started = time.perf_counter()
-        model.predict(X[:predicted])
-        print(f"(prediction of {predicted} rows {time.perf_counter() - started:.2f})", end=" ")
-"""
-
-
-def times() -> None:
-    """Seconds of a first and a second fit, and of MLPRegressor; in a process with an empty cache, and in the next."""
-    print("\nseconds: fit, another fit, MLPRegressor")
-    for rows, columns, predicted in ((1000, 10, 0), (100_000, 20, 1_000_000)):
-        with tempfile.TemporaryDirectory() as folder:
-            environment = {**os.environ, "MULTIGRADE_CACHE": folder, "TF_CPP_MIN_LOG_LEVEL": "3"}
-            environment.pop("JAX_COMPILATION_CACHE_DIR", None)
-            for state in ("nothing compiled", "programs on disk"):
-                command = [sys.executable, "-W", "ignore", "-c", TIMED, str(rows), str(columns), str(predicted)]
-                told = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
-                print(f"{rows} x {columns}, {state}: {told}", flush=True)
-
-
 def main() -> None:
-    times()
+    table_times.small()
+    table_times.large()
     warnings.filterwarnings("ignore", module="sklearn")
     print(f"{'R2 on held-out data':18}" + "".join(f"{name:>18}" for name in METHODS))
     for name, X, y in problems():
