@@ -18,7 +18,12 @@ from ..training import RunRecord
 from ._live import print_outcomes, watching
 from .image import Deblur, Denoise, ImageCommand, Inpaint, RestoreCommand, Upsample
 
-NOISE_KINDS = {"white": "", "brighter": ", more of it where it is brighter", "correlated": ", correlated"}
+NOISE_KINDS = {
+    "white": "",
+    "brighter": ", more of it where it is brighter",
+    "correlated": ", correlated",
+    "impulses": ", after salt and pepper was filled in",
+}
 OPTIONS = ("method", "recipe", "grades", "layers", "width", "steps", "learning_rate", "seed", "time_limit")
 
 
@@ -63,6 +68,8 @@ def _remarks(metrics: Mapping[str, Any], num_grades: int, *, was_chosen: bool):
             if num_grades
             else "cut short by the time limit"
         )
+    elif metrics.get("is_without_grades"):
+        yield "without grades of the picture's own: they learn from white noise, in pictures of up to 4 megapixels"
     if "noise_sigma" in metrics:
         how = "estimated" if metrics["noise_was_estimated"] else "given"
         how = "assumed; --noise-sigma gives another" if metrics.get("noise_is_assumed") else how

@@ -4,6 +4,7 @@ white       ``estimates`` of decorrelated channels, mixed so that Stein's estima
 brighter    where the variance follows brightness as a x + b, the same after a transform that makes it constant
             (Anscombe's, for a Poisson mixed with a normal distribution).
 correlated  ``correlated_estimate``.
+impulses    pixels with salt and pepper are filled in by plug and play; what noise the others have is removed then.
 
 Where there is no time for any of these, a pixel is moved towards the mean around it (``locally_smoothed``).
 
@@ -12,6 +13,7 @@ Where values were cut off at black and white, the estimate is put back at the en
 
 import dataclasses
 
+import jax.numpy as jnp
 import numpy as np
 from scipy.ndimage import uniform_filter
 
@@ -20,9 +22,12 @@ from .clock import OutOfTime, Told, is_over, nobody, part_of
 from .colour import decorrelated, recorrelated
 from .correlated import correlated_estimate
 from .estimates import STEP, estimates
+from .impulses import lost_pixels, without
 from .minimisers import least_risk, random_signs
 from .noise import estimate_noise
 from .noise_model import NoiseModel, noise_model, total, variance_line
+from .operators import Mask
+from .plug_and_play import plug_and_play
 from .tiles import tiled
 
 MANY_CLIPPED = 0.005  # share of the pixels from which on Stein's estimate says nothing
@@ -38,12 +43,13 @@ class Noise:
 
     Parameters
     ----------
-    kind : "white", "brighter" or "correlated".
+    kind : "white", "brighter", "correlated" or "impulses".
     sigma : standard deviation of a pixel, on the unit scale; of all channels together.
     was_estimated : whether ``sigma`` comes from the picture.
     clipped : (h, w), true where a channel is at an end of the scale.
     line : (a, b) of the variance a x + b of a channel, for "brighter".
     model : the bands, for "correlated".
+    lost, rest : (h, w), true where a pixel has salt or pepper, and the noise of the others, for "impulses".
     """
 
     kind: str
@@ -52,6 +58,8 @@ class Noise:
     clipped: np.ndarray
     line: tuple[float, float] | None = None
     model: NoiseModel | None = None
+    lost: np.ndarray | None = None
+    rest: "Noise | None" = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,6 +80,9 @@ def describe_noise(observed: np.ndarray, sigma: float | None = None) -> Noise:
     clipped = is_clipped(observed)
     if sigma is not None:
         return Noise("white", sigma, False, clipped)
+    if (lost := lost_pixels(observed)) is not None:
+        rest = describe_noise(without(observed, lost))
+        return Noise("impulses", rest.sigma, True, clipped, lost=lost, rest=rest)
     channels = decorrelated(observed)
     model = noise_model(channels, clipped)
     if model is None:
@@ -100,6 +111,13 @@ def denoised(observed: np.ndarray, noise: Noise, told: Told = nobody) -> Denoise
     told : called with the share that is done. From when on it raises ``OutOfTime``, the tiles that are left are only
         smoothed locally. There is no mixture if there was no time for the probe.
     """
+    if noise.lost is not None and noise.rest is not None:
+        known = Mask(jnp.asarray(~noise.lost, jnp.float32))
+        start = without(observed, noise.lost)
+        filled = plug_and_play(observed, known, 0.0, start, told=part_of(told, 0, 0.5))
+        filled = np.where(noise.lost, filled, observed)
+        found = denoised(filled, noise.rest, part_of(told, 0.5, 1))
+        return Denoised({"filled in": filled, **found.images}, noise, is_cut_short=found.is_cut_short)
     if noise.sigma == 0:
         return Denoised({"as it is": observed}, noise, risk=None)
     if noise.kind == "correlated":

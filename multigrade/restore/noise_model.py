@@ -4,6 +4,11 @@ The picture is cut into blocks, and each block into the bands of a Haar pyramid.
 but noise, and the mean squares of their bands are its spectrum. White noise has the same in all bands; noise that went
 through demosaicking and JPEG has less in the finest. Blocks with clipped pixels do not count. Noise is in every pixel:
 where most blocks are flat for the most part, the rest is the edges of a drawing.
+
+Where a picture has texture everywhere, its quietest blocks have texture, too. Texture differs from noise in two ways:
+its energy rises from band to band, and its coefficients have heavy tails. If the energy e of the finest band is noise
+of share w and texture of share 1 - w, the energy of the next is (w + (1 - w) q) e and its kurtosis
+3 + (1 - w)^2 (k - 3), with q and k those of texture alone. Each equation gives a w, and the larger one counts.
 """
 
 import itertools
@@ -19,9 +24,14 @@ SELECTION = 1.01  # of white noise, over that of the blocks that are quietest by
 # The second band over the finest in brightness and in colours, the less quiet blocks over the quietest, the standard
 # deviation: texture looks like correlated noise, which has more, more, no more and no more than these. Our choice, on
 # five camera pictures and the training pictures.
-COARSER, COARSER_COLOURS, EVEN, MOST = 1.8, 2.5, 1.3, 25 / 255
+COARSER, COARSER_COLOURS, EVEN, MOST = 1.8, 1.8, 1.3, 25 / 255
+# The third band over the second, and the kurtosis of the second: texture has more. On the same pictures.
+LEVELLING, HEAVY = 2.1, 6.0
+TEXTURE_RISE, TEXTURE_KURTOSIS = 4.5, 8.0  # q and k; our choice, on the training pictures
+NORMAL_KURTOSIS = 3.0
 # Classes of brightness; variance in the brightest over that in the darkest; correlation.
 BINS, UNLIKE, LINE = 6, 2.0, 0.9
+HEAVY_LINE = 5.0  # kurtosis of the finest band in half of the classes, from which on it is texture
 SHIFTS = tuple(itertools.product((0, BLOCK // 2), repeat=2))  # of the grid of blocks, down and along
 MOST_CLIPPED = 0.02  # of a block that counts
 
@@ -46,24 +56,34 @@ def noise_model(channels: np.ndarray, clipped: np.ndarray | None = None) -> Nois
 
     ``clipped`` (h, w) is true at pixels that show a limit of the scale.
     """
-    bands = np.stack([_bands(channel) for channel in channels])  # (channels, levels, blocks)
-    usable = bands[0, 0] > 1e-12  # not a flat frame
+    energies, kurtoses = np.stack([_bands(channel) for channel in channels], axis=1)  # each (channels, levels, blocks)
+    usable = energies[0, 0] > 1e-12  # not a flat frame
     if clipped is not None:
         usable &= _blocks(clipped.astype(np.float32)) < MOST_CLIPPED
     if usable.sum() < FEWEST or np.median(_blocks(_is_flat(channels[0]))[usable]) > FLAT:
         return None
-    bands = bands[..., usable]
-    order = np.argsort(np.mean(bands[0, :3] / np.median(bands[0, :3], axis=1, keepdims=True), axis=0))
-
-    def quiet(share: float) -> np.ndarray:
-        return bands[..., order[: max(round(share * len(order)), FEWEST)]].mean(axis=-1)
-
-    found, more = quiet(QUIET), quiet(LESS_QUIET)
-    coarser = np.sqrt(found[:, 1] / found[:, 0])
-    is_even = total(more[0]) < min(EVEN**2 * total(found[0]), MOST**2)
-    is_white = not (coarser[0] > COARSER and is_even and np.all(coarser[1:] > COARSER_COLOURS))
+    energies, kurtoses = energies[..., usable], kurtoses[..., usable]
+    order = np.argsort(np.mean(energies[0, :3] / np.median(energies[0, :3], axis=1, keepdims=True), axis=0))
+    quiet, more = (order[: max(round(share * len(order)), FEWEST)] for share in (QUIET, LESS_QUIET))
+    found, tails = energies[..., quiet].mean(axis=-1), kurtoses[..., quiet].mean(axis=-1)
+    rises = found[:, 1:] / found[:, :-1]
+    is_even = total(energies[0][:, more].mean(axis=-1)) < min(EVEN**2 * total(found[0]), MOST**2)
+    is_levelling = rises[0, 1] < LEVELLING**2 and tails[0, 1] < HEAVY
+    is_coarse = rises[0, 0] > COARSER**2 and np.all(rises[1:, 0] > COARSER_COLOURS**2)
     # Differences of colours have less texture than brightness: the smallest is noise alone, if any is.
-    return NoiseModel(SELECTION * float(np.sqrt(found[:, 0].min())), found, is_white)
+    least = int(np.argmin(found[:, 0]))
+    variance = noise_share(rises[least, 0], tails[least, 0]) * found[least, 0]
+    return NoiseModel(SELECTION * float(np.sqrt(variance)), found, not (is_coarse and is_even and is_levelling))
+
+
+def noise_share(rise: float, kurtosis: float) -> float:
+    """w, the share of noise in the energy of the finest band, from the next one's energy over its own and its kurtosis.
+
+    It is 1 for a rise of 1 or normal tails, and 0 where texture explains both.
+    """
+    by_rise = 1 - (rise - 1) / (TEXTURE_RISE - 1)
+    by_tails = 1 - np.sqrt(max(kurtosis - NORMAL_KURTOSIS, 0) / (TEXTURE_KURTOSIS - NORMAL_KURTOSIS))
+    return float(np.clip(max(by_rise, by_tails), 0, 1))
 
 
 def total(bands: np.ndarray) -> float:
@@ -73,18 +93,19 @@ def total(bands: np.ndarray) -> float:
 
 
 def _bands(channel: np.ndarray) -> np.ndarray:
-    """(LEVELS, blocks) mean squares, of blocks at four shifts of the grid."""
+    """(2, LEVELS, blocks) mean squares and kurtoses, of blocks at four shifts of the grid."""
     found = []
     for top, left in SHIFTS:
         part = _cut(channel[top:, left:])
         levels = []
-        for _ in range(LEVELS):
+        for level in range(LEVELS):
             a, b, c, d = part[::2, ::2], part[::2, 1::2], part[1::2, ::2], part[1::2, 1::2]
-            details = ((a - b + c - d) ** 2 + (a + b - c - d) ** 2 + (a - b - c + d) ** 2) / 12
-            levels.append(_means(details, BLOCK >> (len(levels) + 1)))
+            squares = np.stack([a - b + c - d, a + b - c - d, a - b - c + d]) ** 2 / 4
+            first, second = (_means(each.mean(axis=0), BLOCK >> (level + 1)) for each in (squares, squares**2))
+            levels.append((first, second / np.maximum(first**2, 1e-30)))
             part = (a + b + c + d) / 2
-        found.append(np.stack(levels))
-    return np.concatenate(found, axis=1)
+        found.append(np.swapaxes(levels, 0, 1))
+    return np.concatenate(found, axis=-1)
 
 
 def _is_flat(channel: np.ndarray) -> np.ndarray:
@@ -113,19 +134,24 @@ def variance_line(channels: np.ndarray, clipped: np.ndarray) -> tuple[float, flo
 
     Fitted to the quietest blocks of each class of brightness, in the last channel, where texture is least.
     """
-    means, energies = _blocks(channels[0]), _bands(channels[-1])[0]
+    means, (energies, kurtoses) = _blocks(channels[0]), _bands(channels[-1])[:, 0]
     usable = (energies > 1e-12) & (_blocks(clipped.astype(np.float32)) < MOST_CLIPPED)
-    means, energies = means[usable], energies[usable]
+    means, energies, kurtoses = means[usable], energies[usable], kurtoses[usable]
     if len(means) < BINS * FEWEST:
         return None
     bins = np.array_split(np.argsort(means), BINS)
     points = []
     for members in bins:
         quiet = members[np.argsort(energies[members])[: max(len(members) // 8, 3)]]
-        points.append((means[quiet].mean(), energies[quiet].mean()))
-    x, v = np.transpose(points)
+        points.append((means[quiet].mean(), energies[quiet].mean(), kurtoses[quiet].mean()))
+    x, v, tails = np.transpose(points)
     slope, offset = np.polyfit(x, v, 1, w=1 / v)
     ends = slope * np.array([x[0], x[-1]]) + offset
-    if slope <= 0 or ends[1] < UNLIKE * max(ends[0], 1e-12) or np.corrcoef(x, v)[0, 1] < LINE:
+    if (
+        slope <= 0
+        or ends[1] < UNLIKE * max(ends[0], 1e-12)
+        or np.corrcoef(x, v)[0, 1] < LINE
+        or np.median(tails) > HEAVY_LINE
+    ):
         return None
     return float(slope), float(offset)

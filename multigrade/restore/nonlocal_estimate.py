@@ -36,6 +36,7 @@ STRIDE = 4  # pixels between the patches that are matched
 BLOCK = 4  # so many patches each way share one area
 BLOCKS = 16  # worked on at a time
 FLOOR = 1e-3  # of n s^2, added to Y Y': equal patches, as of clipped areas, can't be told apart
+PRECISE = 1e-7  # n s^2 over the energy of a group's patches, below which single precision does not see the noise
 FIRST = ((20, 7), (40, 9), (np.inf, 11))  # noise on the 0..255 scale up to which patches of the first pass have a side
 FIRST_COUNT, SIDE, COUNT = 18, 7, 64  # patches in a group of the first pass; side and count in the others
 CHEAPER = 0.2  # of the time of all three passes goes to the first
@@ -90,17 +91,20 @@ def three_passes(
 
 
 def from_noisy(noisy: np.ndarray, _: np.ndarray, energy: float) -> np.ndarray:
-    """T = I - n s^2 (Y Y')^{-1}."""
+    """T = I - n s^2 (Y Y')^{-1}, in double precision: of equal patches Y Y' is singular but for FLOOR."""
+    noisy = noisy.astype(np.float64)
     products = noisy @ noisy.swapaxes(1, 2)
     diagonal = np.arange(products.shape[1])
     products[:, diagonal, diagonal] += FLOOR * energy
     combination = -energy * np.linalg.inv(products)
     combination[:, diagonal, diagonal] += 1
-    return combination
+    return combination.astype(np.float32)
 
 
 def from_guide(_: np.ndarray, guide: np.ndarray, energy: float) -> np.ndarray:
     """T = X X' (X X' + n s^2 I_k)^{-1} = X (X'X + n s^2 I_n)^{-1} X', the smaller matrix solved."""
+    if energy < PRECISE * np.einsum("gpn,gpn->g", guide, guide).max():
+        guide = guide.astype(np.float64)
     turned = guide.swapaxes(1, 2)
     _, count, size = guide.shape
     small = turned @ guide if size <= count else guide @ turned
@@ -108,7 +112,9 @@ def from_guide(_: np.ndarray, guide: np.ndarray, energy: float) -> np.ndarray:
     diagonal = np.arange(min(size, count))
     noisy[:, diagonal, diagonal] += energy
     if size > count:
-        return np.linalg.solve(noisy, small).swapaxes(1, 2)
+        return np.linalg.solve(noisy, small).swapaxes(1, 2).astype(np.float32)
+    if guide.dtype == np.float64:
+        return (guide @ np.linalg.solve(noisy, turned)).astype(np.float32)
     half = _half(noisy, guide)
     return half @ half.swapaxes(1, 2)
 

@@ -41,7 +41,9 @@ def solve(problem: Problem, options: Options) -> Restored:
     if found.is_cut_short:
         facts["is_cut_short"] = True
     fit = Fit()
-    if own_grades(options) and found.moving:
+    if own_grades(options) and not found.moving:
+        facts["is_without_grades"] = True
+    elif own_grades(options):
         fit, own = _corrected(problem, noise.sigma, found, options)
         names += [f"own grade {i}" for i in range(1, len(own) + 1)]
         stages += own
