@@ -12,7 +12,7 @@ pytabkit) take part where they are installed; since a results file is shared, th
 own.
 
 The folder of tables holds NAME.npz (regression) and classify_NAME.npz with arrays X, y, test_mask (rows, splits) and
-perhaps categorical (columns,). Without it the sets that scikit-learn ships are used.
+perhaps categorical (columns,). Without it (``--folder none``) the sets that scikit-learn ships or makes are used.
 """
 
 import argparse
@@ -49,11 +49,11 @@ class Set(NamedTuple):
 
 
 def load_sets(folder: Path) -> list[Set]:
-    """The sets of a folder; those of scikit-learn, with random splits, if it is not there."""
+    """The sets of a folder; those of scikit-learn, with random splits, if there are none."""
     files = sorted(folder.glob("*.npz"))
     if not files:
-        print(f"there are no tables in {folder}: the sets that scikit-learn ships instead")
-        return [_shipped(name) for name in ("diabetes", "breast_cancer", "digits", "iris", "wine")]
+        print(f"there are no tables in {folder}: the sets that scikit-learn ships or makes instead")
+        return [_split(name, *make()) for name, make in _shipped().items()]
     return [_read(path) for path in files]
 
 
@@ -66,15 +66,37 @@ def _read(path: Path) -> Set:
     return Set(path.stem.removeprefix("classify_"), X, y, mask, np.asarray(categorical, bool))
 
 
-def _shipped(name: str) -> Set:
+def _shipped() -> dict[str, Callable]:
+    """Tables that come with scikit-learn, and some that it makes: noise, idle columns, flipped and rare classes."""
     from sklearn import datasets
 
-    X, y = getattr(datasets, f"load_{name}")(return_X_y=True)
+    sets = {name: getattr(datasets, f"load_{name}") for name in ("breast_cancer", "digits", "iris", "wine")}
+    sets = {name: partial(load, return_X_y=True) for name, load in sets.items()}
+    classes = partial(datasets.make_classification, random_state=0)
+    return {
+        "diabetes": partial(datasets.load_diabetes, return_X_y=True),
+        "friedman1": partial(datasets.make_friedman1, 400, noise=1.0, random_state=0),
+        "friedman2": partial(datasets.make_friedman2, 400, noise=50.0, random_state=0),
+        "friedman3": partial(datasets.make_friedman3, 400, noise=0.1, random_state=0),
+        "idle columns": partial(datasets.make_regression, 200, 100, n_informative=10, noise=10, random_state=0),
+        "sparse": partial(datasets.make_sparse_uncorrelated, 300, random_state=0),
+        **sets,
+        "moons": partial(datasets.make_moons, 300, noise=0.25, random_state=0),
+        "circles": partial(datasets.make_circles, 300, noise=0.15, factor=0.6, random_state=0),
+        "quantiles": partial(datasets.make_gaussian_quantiles, n_samples=600, n_features=5, random_state=0),
+        "flipped classes": partial(classes, 500, 50, n_informative=5, flip_y=0.1),
+        "rare class": partial(classes, 2000, 10, n_informative=5, weights=[0.98], flip_y=0),
+        "20 classes": partial(classes, 800, 20, n_informative=15, n_classes=20, n_clusters_per_class=1, class_sep=2),
+    }
+
+
+def _split(name: str, X: np.ndarray, y: np.ndarray) -> Set:
+    """A set with random splits; diabetes has whole numbers as targets."""
     rows = np.random.default_rng(0).random((len(X), NUM_SPLITS))
     share = 0.2 if len(X) < 500 else 0.1
     mask = rows < np.quantile(rows, share, axis=0)
-    y = y.astype(float if name == "diabetes" else int)
-    return Set(name, X, y, mask, np.zeros(X.shape[1], bool))
+    is_classes = np.issubdtype(y.dtype, np.integer) and name != "diabetes"
+    return Set(name, X, y.astype(int if is_classes else float), mask, np.zeros(X.shape[1], bool))
 
 
 # The methods: estimators by kind of set, from the mask of categorical columns.
