@@ -11,7 +11,8 @@ and the model is the sum of all grades.
 
 Where to look:
 
-    estimators      MultiGradeRegressor, SingleGradeRegressor, MultiScaleRegressor, load_estimator
+    estimators      MultiGradeRegressor, SingleGradeRegressor, MultiScaleRegressor, MultiGradeClassifier,
+                    SingleGradeClassifier, load_estimator
     training        fit_grades, train_grades, minimise; Plan, Regression, Checkpointing, GradeProblem; Fit, Outcome
     networks        Network, MultiScaleNetwork, FourierFeatures; structures.graded and the paper's structures
     observers       Observation, Snapshot; stopping rules Plateau, NoImprovement

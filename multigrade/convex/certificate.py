@@ -48,12 +48,12 @@ class Certificate:
 
     Parameters
     ----------
-    objective : of the point
+    objective : its value at the point
     dual_bound, full_dual_bound : lower bounds on the optimum
-    num_patterns : of the program
+    num_patterns : how many patterns the program has
     is_full : whether these are all patterns
-    iterations : what the solver took
-    outcome : how it ended
+    iterations : how many iterations the solver took
+    outcome : how the solver ended
     """
 
     objective: float

@@ -32,7 +32,7 @@ class PatternSearch:
     ----------
     max_patterns : the largest number of patterns that are listed
     num_samples : random patterns at the start, and at most so many new ones in a round
-    max_rounds : of the search
+    max_rounds : rounds of the search, each of which adds patterns and solves again; 0 for no search
     seed : of the random patterns
     """
 
@@ -76,7 +76,7 @@ def solve_by_columns(
     search : how many patterns are listed, and how others are searched for
     tolerance : the relative duality gap, and the violation of the dual that is looked for
     solver : ``solve_newton`` or ``solve_first_order``
-    **options : the solver's
+    **options : options of the solver
 
     Returns
     -------
@@ -125,7 +125,7 @@ def violating_patterns(
     num_patterns : how many at most
     tolerance : the violation, relative to beta, from which on a pattern counts
     num_starts : random patterns from which the search starts
-    seed : of these
+    seed : draws these
 
     Returns
     -------

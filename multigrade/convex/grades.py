@@ -27,13 +27,13 @@ SOLVERS: dict[str, Callable[..., ConvexSolution]] = {"newton": solve_newton, "fi
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class ConvexGrade:
-    """One grade.
+    """One grade that was solved to its optimum.
 
     Parameters
     ----------
-    network : of two layers
+    network : the network, with one hidden layer
     params : its hidden and its output layer, in float64
-    certificate : of its program
+    certificate : the proof of how good it is
     """
 
     network: Network
@@ -51,11 +51,11 @@ class ConvexGrade:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class ConvexFit:
-    """The sum of its grades.
+    """A model: the sum of grades, each solved to its optimum.
 
     Parameters
     ----------
-    grades : in order
+    grades : the grades in the order in which they were solved
     """
 
     grades: tuple[ConvexGrade, ...]

@@ -26,7 +26,7 @@ def to_network(solution: ConvexSolution) -> tuple[Network, tuple[Layer, Layer]]:
 
     Parameters
     ----------
-    solution : of a solver
+    solution : what a solver returned
 
     Returns
     -------

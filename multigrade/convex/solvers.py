@@ -114,7 +114,7 @@ def solve_path(
     program : the convex program of a grade, see ``convex_program``
     regularisations : the values of beta
     solver : ``solve_newton`` or ``solve_first_order``
-    **options : the solver's
+    **options : options of the solver
 
     Returns
     -------

@@ -36,7 +36,7 @@ class MapSpectrum:
     conditions : an error e in J moves the eigenvalue by about condition * e; huge for a defective one
     converged : whether residual * condition is within the tolerance for all of them
     sentence : what was found and what was not, in words
-    num_products : with J
+    num_products : how many products with J were made
     size, num_held : entries of z, and how many of them are held as they have no derivative
     """
 
@@ -100,7 +100,7 @@ def map_spectrum(
     learning_rate : multiplies the updates; that of the name, or 1 for an optax transformation, if None
     end : "outermost" (largest modulus) or "leftmost" (smallest real part)
     tolerance : for errors, estimated as residual * condition, relative to the largest modulus
-    max_products : with J; what has not converged by then is NaN
+    max_products : products with J; what has not converged by then is NaN
 
     Returns
     -------
@@ -125,7 +125,7 @@ def map_spectrum(
 def spectrum_of_map(
     operator: IterationMap, num: int = 10, *, end="outermost", tolerance=1e-6, max_products=MAX_PRODUCTS
 ) -> MapSpectrum:
-    """The same for a map that is there already: any step, and the point it is taken from.
+    """The ``num`` leading eigenvalues of a map that ``optimiser_map`` or ``auxiliary_map`` has made.
 
     The map keeps its Krylov space, so that asking for its other end takes few products more.
 
@@ -135,7 +135,7 @@ def spectrum_of_map(
     num : how many eigenvalues
     end : "outermost" or "leftmost"
     tolerance : for errors, relative to the largest modulus
-    max_products : with J; what has not converged by then is NaN
+    max_products : products with J; what has not converged by then is NaN
 
     Returns
     -------

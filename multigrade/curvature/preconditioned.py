@@ -44,9 +44,9 @@ class Preconditioner:
     Parameters
     ----------
     inverse : the diagonal of P^-1, 0 where a second moment is 0 (neurons that sleep)
-    momentum, intake : a and b
-    from_momentum, from_gradient : c and d
-    decay : w
+    momentum, intake : a and b, the shares of the old momentum m and of the gradient g in the new momentum
+    from_momentum, from_gradient : c and d, the factors of the momentum and of the gradient in the update
+    decay : w, the weight decay
     """
 
     inverse: np.ndarray

@@ -141,8 +141,8 @@ def relu_hessian(network: Network | MultiScaleNetwork, params, x, loss: OutputLo
 
     Parameters
     ----------
-    network : with ReLU
-    params : the network's
+    network : a network with ReLU activations
+    params : its parameters
     x : inputs, (points, features)
     loss : targets (points, outputs) for least squares, or a quadratic form in the outputs such as ``DenoisingError``
 

@@ -34,7 +34,7 @@ class ExtremeEigenvalues:
     smallest_residuals, largest_residuals : ||H v - lambda v||; an eigenvalue of H lies within that distance
     converged : whether none is NaN
     sentence : what was found, or what to do
-    num_products : with H
+    num_products : how many products with H were made
     vectors : rows (none from a dense solution), which warm-start the next call along a trajectory
     """
 
@@ -106,7 +106,7 @@ def extreme_eigenvalues(
     tolerance : largest residual, relative to ||H||
     start : ``vectors`` of an earlier call, near whose eigenvalues the search begins
     num_lanczos : vectors of length M that are kept; five for every two eigenvalues if None
-    max_restarts : of Lanczos, after which what was not found is said so
+    max_restarts : restarts of Lanczos; what was not found by then is NaN
 
     Returns
     -------

@@ -146,7 +146,7 @@ def linearised_descent(loss: Loss, params, learning_rate: float, num_steps: int)
     loss : from parameters to a number; any JAX function
     params : W^0, a pytree of arrays
     learning_rate : eta
-    num_steps : how many
+    num_steps : how many steps to take
 
     Returns
     -------

@@ -74,7 +74,7 @@ def summarise_spectrum(
     Parameters
     ----------
     records : of the grades of a run that a ``SpectrumObserver`` has seen
-    name : the observer's
+    name : the name of the observer
 
     Returns
     -------

@@ -72,12 +72,12 @@ def minimise(
 
     Parameters
     ----------
-    problem : what is minimised, and what is measured on the way; its ``start``, ``finish`` and ``scale`` are the
-        business of ``train_grades``
+    problem : what is minimised, and what is measured on the way
+        Its ``start``, ``finish`` and ``scale`` are read by ``train_grades`` alone.
     params : the pytree of arrays to start from
     plan : how to descend; its time limit counts from now
     key : draws the batches; None takes ``plan.seed``
-    grade : what observers are told
+    grade : the number of the grade, counted from 0, that observers are told
     saving : how the run survives being killed
 
     Returns

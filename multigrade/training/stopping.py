@@ -73,7 +73,7 @@ class NoImprovement:
     Parameters
     ----------
     patience : how many records may pass without an improvement
-    tolerance : by which part of the best loss a record must be lower to count as an improvement
+    tolerance : a record is an improvement if it is below the best one by more than this share of it
     """
 
     patience: int = 10

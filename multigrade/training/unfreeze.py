@@ -51,8 +51,8 @@ def unfreeze(fit: Fit, inputs, targets, plan: Plan, *, num_layers: int = 2, samp
     Returns
     -------
     Fit
-        The same grades with other last layers, and the records of the grades and of this stage. The fit as it was
-        where the loss did not fall.
+        The same grades with other last layers, and the records of the grades and of this stage. If the loss did not
+        fall, this is ``fit`` itself.
     """
     grades = fit.model.grades
     if not grades or not all(isinstance(grade.network, Network) for grade in grades):
