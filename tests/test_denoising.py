@@ -10,7 +10,6 @@ from scipy.ndimage import median_filter
 from multigrade import restore
 from multigrade.commands._restoration import _remarks
 from multigrade.restore.clipping import clipped_mean, clipped_variance, is_clipped, unclipped
-from multigrade.restore.clock import OutOfTime
 from multigrade.restore.colour import decorrelated
 from multigrade.restore.denoising import denoised, describe_noise, locally_smoothed
 from multigrade.restore.estimates import estimates
@@ -19,6 +18,7 @@ from multigrade.restore.learned import folded, unfolded
 from multigrade.restore.metrics import psnr
 from multigrade.restore.noise_model import TEXTURE_KURTOSIS, TEXTURE_RISE, noise_model, noise_share, total
 from multigrade.restore.nonlocal_estimate import nonlocal_estimate
+from multigrade.restore.progress import OutOfTime
 from multigrade.restore.scales import doubled, halved
 from multigrade.restore.tiles import tiled
 
@@ -121,15 +121,15 @@ def test_tiles_make_the_whole_and_a_local_function_no_seams():
     image = np.random.default_rng(5).random((2, 50, 71))
     done = []
 
-    def plus_one(part, told):
-        told(1)
+    def plus_one(part, progress):
+        progress(1)
         return part[None] + 1
 
-    found = tiled(plus_one, image, size=20, margin=3, told=done.append)
+    found = tiled(plus_one, image, size=20, margin=3, progress=done.append)
     np.testing.assert_array_equal(found[0], image + 1)
     np.testing.assert_allclose(done, np.arange(1, 21) / 20)
 
-    def blurred(part, told=None):
+    def blurred(part, progress=None):
         return skimage.filters.gaussian(part, (0, 0.7, 0.7), truncate=3)
 
     np.testing.assert_allclose(tiled(blurred, image, size=24, margin=4), blurred(image), atol=1e-12)
@@ -143,17 +143,17 @@ def test_tiles_that_there_was_no_time_for_are_smoothed_locally_and_the_rest_is_a
         if share > 0.5:
             raise OutOfTime
 
-    def estimate(part, told):
-        told(1)
+    def estimate(part, progress):
+        progress(1)
         return nonlocal_estimate(part, 25 / 255)
 
     smooth = partial(locally_smoothed, sigma=25 / 255)
-    cut = tiled(estimate, observed, size=64, margin=16, told=limited, otherwise=smooth)
+    cut = tiled(estimate, observed, size=64, margin=16, progress=limited, otherwise=smooth)
     whole = tiled(estimate, observed, size=64, margin=16)
     np.testing.assert_array_equal(cut[:, :48], whole[:, :48])
     assert psnr(observed, clean) + 3 < psnr(cut[:, 48:], clean[:, 48:]) < psnr(whole[:, 48:], clean[:, 48:])
     with pytest.raises(OutOfTime):
-        tiled(estimate, observed, size=64, margin=16, told=limited)
+        tiled(estimate, observed, size=64, margin=16, progress=limited)
 
 
 def test_a_time_limit_leaves_a_picture_that_is_less_noisy_at_once():

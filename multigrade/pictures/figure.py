@@ -21,7 +21,13 @@ _FULL_ERROR = 0.2  # the error map is white where an intensity is off by this mu
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Panel:
-    """One image, (h, w) or (h, w, 3) on the unit scale, and its title."""
+    """One image of the figure.
+
+    Parameters
+    ----------
+    title : what stands above it
+    image : (h, w) or (h, w, 3) on the unit scale
+    """
 
     title: str
     image: np.ndarray
@@ -30,7 +36,16 @@ class Panel:
 def comparison_figure(panels: Sequence[Panel], path: str | os.PathLike, *, reference: np.ndarray | None = None) -> None:
     """Draw the panels in order and, given a clean reference, their PSNR, the reference and an error map of the last.
 
-    The file (PNG, PDF or SVG by its extension) appears whole or not at all.
+    Parameters
+    ----------
+    panels : the images, the result last
+    path : where to; .png, .pdf or .svg
+    reference : the clean picture, if there is one
+
+    Returns
+    -------
+    None
+        The file is there, whole.
     """
     path = Path(path)
     if path.suffix.lower() not in FIGURE_FORMATS:

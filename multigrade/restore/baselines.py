@@ -161,7 +161,7 @@ def solve_rof(
     image : (..., h, w) on the unit scale
     strength : of the differences, on the unit scale
     tolerance : of the error bound
-    max_iterations : after which the bound reached is what is told
+    max_iterations : after which the bound reached is what is returned
 
     Returns
     -------

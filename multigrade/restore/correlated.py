@@ -7,9 +7,9 @@ changed is taken from the picture, and the finest band is left to denoise.
 
 import numpy as np
 
-from .clock import Told, nobody, part_of
 from .noise_model import NoiseModel, total
 from .nonlocal_estimate import SIDE, from_guide, three_passes
+from .progress import Progress, part_of, unheard
 from .scales import doubled, halved
 
 SCALES = 2  # the picture, and one of half its size
@@ -18,15 +18,17 @@ COUNT_FIRST = 32  # patches of a group in the first pass, where correlated patch
 CAUTION = 2.0  # over the noise of the quietest blocks, which is less than that of all; our choice, on five pictures
 
 
-def correlated_estimate(observed: np.ndarray, model: NoiseModel, told: Told = nobody, scale: int = 0) -> np.ndarray:
+def correlated_estimate(
+    observed: np.ndarray, model: NoiseModel, progress: Progress = unheard, scale: int = 0
+) -> np.ndarray:
     """An estimate of decorrelated channels (channels, h, w) whose noise has these bands."""
     if scale + 1 < SCALES:
         half = halved(observed)
-        change = correlated_estimate(half, model, part_of(told, 0, COARSE), scale + 1) - half
+        change = correlated_estimate(half, model, part_of(progress, 0, COARSE), scale + 1) - half
         observed = observed + doubled(change, observed.shape)
         variances = 0.75 * model.bands[:, scale]
     else:
         variances = np.array([total(bands[scale:]) for bands in model.bands])
     noise = (CAUTION * 0.5**scale * np.sqrt(variances)).astype(np.float32)
-    told = part_of(told, COARSE, 1) if scale + 1 < SCALES else told
-    return three_passes(observed, noise, (SIDE, COUNT_FIRST, from_guide), told)[-1]
+    progress = part_of(progress, COARSE, 1) if scale + 1 < SCALES else progress
+    return three_passes(observed, noise, (SIDE, COUNT_FIRST, from_guide), progress)[-1]

@@ -18,7 +18,6 @@ import numpy as np
 from scipy.ndimage import uniform_filter
 
 from .clipping import clipped_level, is_clipped, unclipped
-from .clock import OutOfTime, Told, is_over, nobody, part_of
 from .colour import decorrelated, recorrelated
 from .correlated import correlated_estimate
 from .estimates import STEP, estimates
@@ -28,6 +27,7 @@ from .noise import estimate_noise
 from .noise_model import NoiseModel, noise_model, total, variance_line
 from .operators import Mask
 from .plug_and_play import plug_and_play
+from .progress import OutOfTime, Progress, is_over, part_of, unheard
 from .tiles import tiled
 
 MANY_CLIPPED = 0.005  # share of the pixels from which on Stein's estimate says nothing
@@ -101,22 +101,22 @@ def describe_noise(observed: np.ndarray, sigma: float | None = None) -> Noise:
     return Noise("brighter", spread, True, clipped, line=(slope, offset))
 
 
-def denoised(observed: np.ndarray, noise: Noise, told: Told = nobody) -> Denoised:
+def denoised(observed: np.ndarray, noise: Noise, progress: Progress = unheard) -> Denoised:
     """The estimate for this kind of noise.
 
     Parameters
     ----------
     observed : (channels, h, w) on the unit scale, float32.
     noise : from ``describe_noise``.
-    told : called with the share that is done. From when on it raises ``OutOfTime``, the tiles that are left are only
+    progress : called with the share that is done. Once it raises ``OutOfTime``, the tiles that are left are only
         smoothed locally. There is no mixture if there was no time for the probe.
     """
     if noise.lost is not None and noise.rest is not None:
         known = Mask(jnp.asarray(~noise.lost, jnp.float32))
         start = without(observed, noise.lost)
-        filled = plug_and_play(observed, known, 0.0, start, told=part_of(told, 0, 0.5))
+        filled = plug_and_play(observed, known, 0.0, start, progress=part_of(progress, 0, 0.5))
         filled = np.where(noise.lost, filled, observed)
-        found = denoised(filled, noise.rest, part_of(told, 0.5, 1))
+        found = denoised(filled, noise.rest, part_of(progress, 0.5, 1))
         return Denoised({"filled in": filled, **found.images}, noise, is_cut_short=found.is_cut_short)
     if noise.sigma == 0:
         return Denoised({"as it is": observed}, noise, risk=None)
@@ -124,30 +124,30 @@ def denoised(observed: np.ndarray, noise: Noise, told: Told = nobody) -> Denoise
         model = noise.model
         assert model is not None
         image = tiled(
-            lambda part, told: correlated_estimate(part, model, told), decorrelated(observed), told=told,
-            otherwise=lambda part: locally_smoothed(part, noise.sigma),
+            lambda part, progress: correlated_estimate(part, model, progress), decorrelated(observed),
+            progress=progress, otherwise=lambda part: locally_smoothed(part, noise.sigma),
         )  # fmt: skip
-        return Denoised({"non-local": recorrelated(image)}, noise, is_cut_short=is_over(told, 1))
+        return Denoised({"non-local": recorrelated(image)}, noise, is_cut_short=is_over(progress, 1))
     if noise.line is not None:
-        return _after_transform(observed, noise, told)
-    return _white(observed, noise, told)
+        return _after_transform(observed, noise, progress)
+    return _white(observed, noise, progress)
 
 
-def _white(observed: np.ndarray, noise: Noise, told: Told) -> Denoised:
+def _white(observed: np.ndarray, noise: Noise, progress: Progress) -> Denoised:
     channels, sigma = decorrelated(observed), np.float32(noise.sigma)
     is_large = observed[0].size > LARGE
     found = estimates(
-        channels, sigma, told=told if is_large else part_of(told, 0, 0.5),
+        channels, sigma, progress=progress if is_large else part_of(progress, 0, 0.5),
         otherwise=lambda part: locally_smoothed(part, sigma),
     )  # fmt: skip
     names = "non-local", *(f"learned {i}" for i in range(1, len(found) - 1)), "coarser scales"
     images = dict(zip(names, found, strict=True))
-    if (is_cut_short := is_over(told, 1 if is_large else 0.5)) or is_large:
+    if (is_cut_short := is_over(progress, 1 if is_large else 0.5)) or is_large:
         return Denoised(_shown(images, noise), noise, is_cut_short=is_cut_short)
     signs = random_signs(channels.shape)
     step = np.float32(STEP * sigma)
     try:
-        moved = estimates(channels + step * signs, sigma, told=part_of(told, 0.5, 1))
+        moved = estimates(channels + step * signs, sigma, progress=part_of(progress, 0.5, 1))
     except OutOfTime:
         return Denoised(_shown(images, noise), noise, is_cut_short=True)
     slopes = (moved - found) / step
@@ -190,7 +190,7 @@ def locally_smoothed(observed: np.ndarray, sigma: float) -> np.ndarray:
     return mean + np.maximum(variance - np.float32(sigma**2), 0) / variance * (observed - mean)
 
 
-def _after_transform(observed: np.ndarray, noise: Noise, told: Told) -> Denoised:
+def _after_transform(observed: np.ndarray, noise: Noise, progress: Progress) -> Denoised:
     """With z = 2/a sqrt(a x + 3/8 a^2 + b), of noise 1, and back by x = a z^2 / 4 - a / 8 - b / a."""
     assert noise.line is not None
     slope, offset = noise.line
@@ -198,7 +198,7 @@ def _after_transform(observed: np.ndarray, noise: Noise, told: Told) -> Denoised
     scale = slope / 2 / np.sqrt(max(slope + offset, slope))  # white is about 1, as elsewhere
     transformed = (2 / slope * scale * np.sqrt(inside)).astype(np.float32)
     nowhere = np.zeros_like(noise.clipped)
-    found = _white(transformed, Noise("white", float(scale), True, nowhere), told)
+    found = _white(transformed, Noise("white", float(scale), True, nowhere), progress)
 
     def back(image: np.ndarray) -> np.ndarray:
         z = np.maximum(image, 0) / scale

@@ -15,8 +15,8 @@ import jax
 import numpy as np
 
 from . import learned
-from .clock import Told, nobody, part_of
 from .nonlocal_estimate import nonlocal_passes
+from .progress import Progress, part_of, unheard
 from .scales import doubled, halved
 from .tiles import tiled
 
@@ -32,7 +32,7 @@ def estimates(
     observed: np.ndarray,
     noise: float,
     *,
-    told: Told = nobody,
+    progress: Progress = unheard,
     otherwise: Callable[[np.ndarray], np.ndarray] | None = None,
 ) -> np.ndarray:
     """(estimates, channels, h, w): the non-local one, what each learned grade makes of it, and what coarser scales do.
@@ -45,13 +45,13 @@ def estimates(
         return np.stack([otherwise(part)] * (2 + len(learned.trained())))
 
     function = functools.partial(_estimates, noise=np.float32(noise))
-    return tiled(function, observed, told=told, otherwise=otherwise and quickly)
+    return tiled(function, observed, progress=progress, otherwise=otherwise and quickly)
 
 
-def _estimates(observed: np.ndarray, told: Told, noise: np.float32, scale: int = 0) -> np.ndarray:
+def _estimates(observed: np.ndarray, progress: Progress, noise: np.float32, scale: int = 0) -> np.ndarray:
     height, width = observed.shape[1:]
     even = np.pad(observed, ((0, 0), (0, height % 2), (0, width % 2)), mode="symmetric")
-    passes = nonlocal_passes(even, noise, part_of(told, 0, FINEST))
+    passes = nonlocal_passes(even, noise, part_of(progress, 0, FINEST))
     seen = learned.seen_by(even[:1], [image[:1] for image in passes], np.full(1, noise))
     images = [passes[-1]]
     for correction in _corrections(learned.trained(), seen):
@@ -59,7 +59,7 @@ def _estimates(observed: np.ndarray, told: Told, noise: np.float32, scale: int =
         images[-1][:1] += noise * learned.unfolded(np.asarray(correction))
     images.append(images[-1])
     if scale < SCALES and min(height, width) >= SMALLEST:
-        means = _estimates(halved(even), part_of(told, FINEST, 1), noise / 2, scale + 1)[-1]
+        means = _estimates(halved(even), part_of(progress, FINEST, 1), noise / 2, scale + 1)[-1]
         images[-1] = images[-2] + np.float32(TRUST) * doubled(means - halved(images[-2]), even.shape)
     return np.stack(images)[..., :height, :width]
 

@@ -1,4 +1,4 @@
-"""Which grades to keep, and how much of each, when nobody knows the clean image.
+"""Which grades to keep, and how much of each, when the clean image is not known.
 
 A judge gives an image (channels, h, w) a number, the lower the better, and says what is ``enough``. Grades are trained
 until one is no better than the one before, or good enough.

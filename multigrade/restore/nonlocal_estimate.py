@@ -29,7 +29,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from scipy.sparse import csr_matrix
 from threadpoolctl import threadpool_limits
 
-from .clock import Told, nobody, part_of
+from .progress import Progress, part_of, unheard
 
 WINDOW = 37  # pixels on a side of the area where like patches are looked for
 STRIDE = 4  # pixels between the patches that are matched
@@ -64,8 +64,10 @@ def nonlocal_estimate(observed: np.ndarray, noise) -> np.ndarray:
     return nonlocal_passes(observed, noise)[-1]
 
 
-def nonlocal_passes(observed: np.ndarray, noise, told: Told = nobody) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The estimates after each of the three passes; ``told`` hears how far they are."""
+def nonlocal_passes(
+    observed: np.ndarray, noise, progress: Progress = unheard
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The estimates after each of the three passes; ``progress`` is called with the share that is done."""
     observed = np.asarray(observed, np.float32)
     noise = np.broadcast_to(np.asarray(noise, np.float32), len(observed))
     if not (noise > 0).any():
@@ -74,20 +76,20 @@ def nonlocal_passes(observed: np.ndarray, noise, told: Told = nobody) -> tuple[n
     wide = [(0, max(FIRST[-1][1] + 1 - size, 0)) for size in (height, width)]
     padded = np.pad(observed, ((0, 0), *wide), mode="symmetric")
     side = next(side for limit, side in FIRST if 255 * noise[0] <= limit)
-    first, second, third = three_passes(padded, noise, (side, FIRST_COUNT, from_noisy), told)
+    first, second, third = three_passes(padded, noise, (side, FIRST_COUNT, from_noisy), progress)
     return first[:, :height, :width], second[:, :height, :width], third[:, :height, :width]
 
 
 def three_passes(
-    observed: np.ndarray, noise: np.ndarray, first_pass: tuple[int, int, Combine], told: Told = nobody
+    observed: np.ndarray, noise: np.ndarray, first_pass: tuple[int, int, Combine], progress: Progress = unheard
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The same of a picture no smaller than a patch; ``first_pass`` has side and number of patches, and what combines
     them."""
-    parts = [part_of(told, *ends) for ends in itertools.pairwise((0, CHEAPER, (1 + CHEAPER) / 2, 1))]
-    first = one_pass(observed, observed, noise, *first_pass, told=parts[0])
-    second = one_pass(observed, first, noise, SIDE, COUNT, from_guide, told=parts[1])
+    parts = [part_of(progress, *ends) for ends in itertools.pairwise((0, CHEAPER, (1 + CHEAPER) / 2, 1))]
+    first = one_pass(observed, observed, noise, *first_pass, progress=parts[0])
+    second = one_pass(observed, first, noise, SIDE, COUNT, from_guide, progress=parts[1])
     guide = (1 - MIXED) * first + MIXED * second
-    return first, second, one_pass(observed, guide, noise, SIDE, COUNT, from_guide, told=parts[2])
+    return first, second, one_pass(observed, guide, noise, SIDE, COUNT, from_guide, progress=parts[2])
 
 
 def from_noisy(noisy: np.ndarray, _: np.ndarray, energy: float) -> np.ndarray:
@@ -171,7 +173,15 @@ def _every(stride: int, size: int) -> np.ndarray:
 # The threads below are all there are: those of the BLAS would wait for each other, at four times the cost.
 @threadpool_limits.wrap(limits=1, user_api="blas")
 def one_pass(
-    observed, guide, noise, side: int, count: int, combine: Combine, *, stride: int = STRIDE, told: Told = nobody
+    observed,
+    guide,
+    noise,
+    side: int,
+    count: int,
+    combine: Combine,
+    *,
+    stride: int = STRIDE,
+    progress: Progress = unheard,
 ) -> np.ndarray:
     """Every patch combined with those that are like it in the first channel of ``guide``, and all put together."""
     places = Places.of(observed.shape[1:], side, stride)
@@ -213,7 +223,7 @@ def one_pass(
             for channel, (total, weight) in enumerate(sums):
                 totals[channel, reach] += total
                 weights[channel, reach] += weight
-            told(done / len(shares))
+            progress(done / len(shares))
     return _overlaid(totals, weights, places, side)
 
 

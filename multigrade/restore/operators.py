@@ -16,6 +16,7 @@ needs no class: ``restore.invert`` takes any linear JAX function of a picture an
 """
 
 import dataclasses
+from functools import partial
 from typing import dataclass_transform
 
 import jax
@@ -134,6 +135,10 @@ class GaussianBlur(Blur):
     The kernel has (6 sigma + 1)^2 points and the image is continued by symmetric padding (numpy's ``symmetric``,
     scipy's ``reflect``), as in the paper's deblurring runs. A is then symmetric and diagonal in the DCT-II basis;
     ``eigenvalues`` gives its diagonal.
+
+    Parameters
+    ----------
+    sigma : standard deviation of the blur in pixels, at least 0
     """
 
     sigma: float = dataclasses.field(metadata=STATIC)
@@ -173,6 +178,7 @@ class GaussianBlur(Blur):
         """E (h, w) with A = C' diag(E) C, where C is the orthonormal two-dimensional DCT-II."""
         return np.outer(*(_filter_eigenvalues(self.weights, size) for size in shape))
 
+    @partial(jax.jit, static_argnums=0)
     def _apply(self, image: Array) -> Array:
         return _filter_rows(_filter_columns(image, self.weights), self.weights)
 
@@ -230,6 +236,10 @@ class KernelBlur(Blur):
 
     The kernel is used as given: not normalised, symmetric or not. Even sizes are refused, for they have no centre
     pixel and would shift the image by half a pixel. Computed by FFT, whose cost hardly depends on the kernel's size.
+
+    Parameters
+    ----------
+    kernel : array of two odd sizes
     """
 
     kernel: Array
@@ -273,7 +283,12 @@ class KernelBlur(Blur):
 
 @record
 class Mask(Operator):
-    """Keeps the pixels where ``keep`` (h, w) is true and sets the others to 0: inpainting."""
+    """Keeps the pixels where ``keep`` is true and sets the others to 0: inpainting.
+
+    Parameters
+    ----------
+    keep : array (h, w), nonzero where a pixel is known
+    """
 
     keep: Array
 
@@ -312,6 +327,11 @@ class BlockAverage(Operator):
 
     Where the factor does not divide a size, the last blocks are smaller and their means are over the pixels they
     have: the result has ceil(h / factor) x ceil(w / factor) pixels.
+
+    Parameters
+    ----------
+    factor : pixels on a side of a block, at least 1
+    shape : (h, w) of the large image
     """
 
     factor: int = dataclasses.field(metadata=STATIC)

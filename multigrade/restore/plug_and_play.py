@@ -18,14 +18,14 @@ import jax.numpy as jnp
 import numpy as np
 from jax.scipy.sparse.linalg import cg
 
-from .clock import OutOfTime, Told, nobody, part_of
 from .colour import decorrelated, recorrelated
 from .nonlocal_estimate import COUNT, SIDE, from_guide, one_pass
 from .operators import Operator
+from .progress import OutOfTime, Progress, part_of, unheard
 from .tiles import tiled
 from .variational import dct, idct
 
-FIRST, LAST, STEPS = 30 / 255, 2 / 255, 24  # noise that the denoiser is told, falling in so many steps; our choice
+FIRST, LAST, STEPS = 30 / 255, 2 / 255, 24  # noise that the denoiser is given, falling in so many steps; our choice
 STRENGTH = 0.25  # C
 ROUNDING = 12**-0.5 / 255  # standard deviation of what is lost by rounding to eight bits
 STRIDE = 6  # pixels between the patches that are matched; what one step misses is covered by the next
@@ -38,7 +38,7 @@ def plug_and_play(
     noise: float,
     start: np.ndarray,
     *,
-    told: Told = nobody,
+    progress: Progress = unheard,
 ) -> np.ndarray:
     """The image (channels, h, w) after all levels, or those that there was time for.
 
@@ -47,21 +47,21 @@ def plug_and_play(
     observed : f, as ``operator`` gives it.
     noise : s, on the unit scale.
     start : (channels, h, w), z_1: a smooth image that is about right.
-    told : called with the share that is done; if it raises ``OutOfTime``, the image so far is the result.
+    progress : called with the share that is done; if it raises ``OutOfTime``, the image so far is the result.
     """
     coupling = STRENGTH * max(noise, ROUNDING) ** 2
     image = guide = start
     try:
         for step, level in enumerate(np.geomspace(FIRST, LAST, STEPS)):
-            told(step / STEPS)
+            progress(step / STEPS)
             image = consistent(observed, operator, guide, coupling / level**2)
-            guide = smoothed(image, guide, level, part_of(told, step / STEPS, (step + 1) / STEPS))
+            guide = smoothed(image, guide, level, part_of(progress, step / STEPS, (step + 1) / STEPS))
     except OutOfTime:
         return image
     return consistent(observed, operator, guide, coupling / LAST**2)
 
 
-def smoothed(image: np.ndarray, guide: np.ndarray, level: float, told: Told = nobody) -> np.ndarray:
+def smoothed(image: np.ndarray, guide: np.ndarray, level: float, progress: Progress = unheard) -> np.ndarray:
     """One non-local pass over ``image``, with the groups and the model of ``guide``; colours jointly."""
     channels, height, width = image.shape
     both = np.concatenate([decorrelated(image), decorrelated(guide)])
@@ -69,11 +69,11 @@ def smoothed(image: np.ndarray, guide: np.ndarray, level: float, told: Told = no
     both = np.pad(both, ((0, 0), *wide), mode="symmetric")
     noise = np.full(channels, level, np.float32)
 
-    def estimate(part: np.ndarray, told: Told) -> np.ndarray:
+    def estimate(part: np.ndarray, progress: Progress) -> np.ndarray:
         own, guide = part[:channels], part[channels:]
-        return one_pass(own, guide, noise, SIDE, COUNT, from_guide, stride=STRIDE, told=told)
+        return one_pass(own, guide, noise, SIDE, COUNT, from_guide, stride=STRIDE, progress=progress)
 
-    return recorrelated(tiled(estimate, both, told=told)[:, :height, :width])
+    return recorrelated(tiled(estimate, both, progress=progress)[:, :height, :width])
 
 
 def consistent(observed: np.ndarray, operator: Operator, image: np.ndarray, coupling: float) -> np.ndarray:

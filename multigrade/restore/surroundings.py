@@ -76,6 +76,7 @@ class Surroundings:
     centres: Array  # (minimisers,) offsets of the pixel in them
     mixture: Array  # (minimisers,) weights of least estimated risk
 
+    @jax.jit
     def __call__(self, pixels: Array) -> tuple[Array, Array]:
         z, dz = self.mixed(pixels)
         places = self.places[pixels, None] + self.offsets
@@ -85,6 +86,7 @@ class Surroundings:
         x, dx = self.values[places] - z[:, None], slopes - dz[:, None]
         return jnp.concatenate([x, z[:, None]], axis=1), jnp.concatenate([dx, dz[:, None]], axis=1)
 
+    @jax.jit
     def mixed(self, pixels: Array) -> tuple[Array, Array]:
         """The minimisers' mixture, which the grades improve upon, and how it moves."""
         places = self.places[pixels, None] + self.centres

@@ -8,18 +8,18 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from .clock import OutOfTime, Told, nobody, part_of
+from .progress import OutOfTime, Progress, part_of, unheard
 
 TILE, MARGIN = 640, 32  # pixels; our choice
 
 
 def tiled(
-    function: Callable[[np.ndarray, Told], np.ndarray],
+    function: Callable[[np.ndarray, Progress], np.ndarray],
     image: np.ndarray,
     *,
     size: int = TILE,
     margin: int = MARGIN,
-    told: Told = nobody,
+    progress: Progress = unheard,
     otherwise: Callable[[np.ndarray], np.ndarray] | None = None,
 ) -> np.ndarray:
     """``function`` of ``image`` (channels, h, w), whose result (..., h, w) depends on what is within ``margin``.
@@ -27,7 +27,7 @@ def tiled(
     Parameters
     ----------
     function : of a tile (channels, size, size) and of a function that it tells how far it is.
-    told : called with the share that is done.
+    progress : called with the share that is done.
     otherwise : a quicker function, for the tiles that there was no time for. Without one, ``OutOfTime`` ends it all.
     """
     height, width = image.shape[1:]
@@ -36,7 +36,9 @@ def tiled(
     for count, ((top, rows), (left, columns)) in enumerate(places):
         tile = image[:, top : top + size, left : left + size]
         try:
-            part = None if is_over else function(tile, part_of(told, count / len(places), (count + 1) / len(places)))
+            part = (
+                None if is_over else function(tile, part_of(progress, count / len(places), (count + 1) / len(places)))
+            )
         except OutOfTime:
             if otherwise is None:
                 raise

@@ -17,10 +17,10 @@ import numpy as np
 from ... import structures
 from ...model import MultiGrade, staged_values
 from ...training import Fit, Outcome, Regression, fit_grades, warmup_cosine
-from ..clock import part_of
 from ..copies import Blurred, deblurring_rows, smaller
 from ..plug_and_play import consistent, plug_and_play
 from ..problem import Options, Problem, Recipe, Restored, restored
+from ..progress import part_of
 from ..strengths import LEAST_NOISE, Strengths, choose_strengths
 from ..variational import solve as minimise_over_images
 from .best_denoise import hidden_layers
@@ -46,7 +46,7 @@ def solve(problem: Problem, options: Options) -> Restored:
     if not watch.is_over and _is_rehearsed(problem, images["minimiser"], strengths, watch):
         start = list(images.values())[-1]
         images["non-local"] = plug_and_play(
-            problem.observed, problem.operator, problem.noise, start, told=part_of(watch.told, REHEARSED, 1)
+            problem.observed, problem.operator, problem.noise, start, progress=part_of(watch.progress, REHEARSED, 1)
         )
     facts: dict[str, Any] = {**facts_of(problem, "best"), "lambda": strengths.weight, "beta": strengths.beta}
     facts |= {"stages": list(images), "objective": objective_of(problem, list(images.values())[-1], strengths)}
@@ -63,7 +63,9 @@ def _is_rehearsed(problem: Problem, minimiser: np.ndarray, strengths: Strengths,
     random = np.random.default_rng(0).standard_normal(clean.shape, np.float32)
     observed = np.asarray(problem.operator.forward(jnp.asarray(clean))) + np.float32(problem.noise) * random
     start = minimise_over_images(observed, problem.operator, *strengths)
-    image = plug_and_play(observed, problem.operator, problem.noise, start, told=part_of(watch.told, 0, REHEARSED))
+    image = plug_and_play(
+        observed, problem.operator, problem.noise, start, progress=part_of(watch.progress, 0, REHEARSED)
+    )
     return bool(np.mean((image - clean) ** 2) <= np.mean((start - clean) ** 2))
 
 

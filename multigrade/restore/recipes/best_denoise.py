@@ -33,7 +33,7 @@ def solve(problem: Problem, options: Options) -> Restored:
     watch = Stopwatch.started_for(options)
     given = None if problem.noise_was_estimated else problem.noise * (problem.noise_sigma >= LEAST_SIGMA)
     noise = describe_noise(problem.observed, given)
-    found = denoised(problem.observed, noise, told=watch.told)
+    found = denoised(problem.observed, noise, progress=watch.progress)
     names, stages = list(found.images), list(found.images.values())
     facts: dict[str, Any] = {"recipe": "best", "noise_sigma": 255 * noise.sigma, "noise_kind": noise.kind}
     facts |= {"noise_was_estimated": noise.was_estimated, "is_clipped": bool(noise.clipped.any())}

@@ -32,7 +32,7 @@ def solve(problem: Problem, options: Options) -> Restored:
         observed, known = np.where(wide, images["mixture"], observed), known | wide
     if noise or not known.all():
         start, mask = list(images.values())[-1], Mask(jnp.asarray(known, jnp.float32))
-        image = plug_and_play(observed, mask, noise, start, told=watch.told)
+        image = plug_and_play(observed, mask, noise, start, progress=watch.progress)
         images["non-local"] = _kept(problem, image if noise else np.where(known, observed, image))
     return untrained(problem, images, watch)
 

@@ -18,7 +18,7 @@ MORE = 1.1  # times the noise: what may be left of the observation
 def solve(problem: Problem, options: Options) -> Restored:
     watch = Stopwatch.started_for(options)
     minimiser = minimiser_of(problem, choose_strengths(problem.observed, problem.operator, problem.noise))
-    image = plug_and_play(problem.observed, problem.operator, problem.noise, minimiser, told=watch.told)
+    image = plug_and_play(problem.observed, problem.operator, problem.noise, minimiser, progress=watch.progress)
     images = {"minimiser": minimiser, "non-local": image}
     if _left(problem, image) > max(_left(problem, minimiser), MORE * problem.noise):
         del images["non-local"]

@@ -60,7 +60,7 @@ def _filled_in(problem: Problem, watch: Stopwatch) -> np.ndarray:
     quiet = dataclasses.replace(watch, shown=())  # the grades are what is shown
     observed = np.where(known, problem.observed, 0)
     mask, start = Mask(jnp.asarray(known, jnp.float32)), smooth(observed, known, 0.0)
-    return np.where(known, observed, plug_and_play(observed, mask, 0.0, start, told=quiet.told))
+    return np.where(known, observed, plug_and_play(observed, mask, 0.0, start, progress=quiet.progress))
 
 
 def _by_interpolation(known: np.ndarray, side: int, options: Options, time_limit: float | None) -> Fit:

@@ -20,7 +20,7 @@ def solve(problem: Problem, options: Options) -> Restored:
     cubic = channels_first(wide).astype(np.float32)
     images = {"cubic": cubic}
     start = consistent(problem.observed, problem.operator, cubic, SURE)
-    images["non-local"] = plug_and_play(problem.observed, problem.operator, noise, start, told=watch.told)
+    images["non-local"] = plug_and_play(problem.observed, problem.operator, noise, start, progress=watch.progress)
     return untrained(problem, images, watch)
 
 

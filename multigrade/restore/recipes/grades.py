@@ -10,8 +10,8 @@ from ... import structures
 from ...model import MultiGrade
 from ...networks import Network
 from ...training import Checkpointing, Fit, Outcome, Plan, train_grades
-from ..clock import OutOfTime
 from ..problem import Options, Problem, Restored, restored
+from ..progress import OutOfTime
 from ..strengths import Strengths
 from ..variational import objective, solve
 
@@ -79,7 +79,7 @@ class Stopwatch:
         for observer in self.shown:
             observer.prepare(share)
 
-    def told(self, share: float) -> None:
+    def progress(self, share: float) -> None:
         """The same, or ``OutOfTime``."""
         if self.is_over:
             raise OutOfTime
