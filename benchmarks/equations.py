@@ -4,6 +4,7 @@
     python -m benchmarks.equations --only helmholtz,burgers   # some of them
     python -m benchmarks.equations --grades                   # grades beside one wide grade of as many features
     python -m benchmarks.equations --classical                # finite differences and spectral methods
+    python -m benchmarks.equations --determined               # whether a condition that is missing is told
 
 Errors are relative root mean squares at 2,000 random points; seconds are process time. DeepXDE has a file of its own,
 ``benchmarks.deepxde``.
@@ -12,9 +13,10 @@ Errors are relative root mean squares at 2,000 random points; seconds are proces
 import argparse
 import time
 
+import jax.numpy as jnp
 import numpy as np
 
-from multigrade.equations import READY
+from multigrade.equations import READY, Ball, Box, Condition, Difference, Problem, derivative, laplacian, solve
 
 THIN = 0.01 / np.pi
 CASES = {
@@ -74,6 +76,86 @@ def grades_beside_one(names) -> None:
                 f"| {seconds:.1f} |",
                 flush=True,
             )
+
+
+# ---- conditions that are missing -------------------------------------------------------------------------------
+
+
+def with_conditions_missing() -> dict[str, Problem]:
+    """Problems that do not determine u."""
+    line, square, strip = Box((0.0,), (1.0,)), Box((0.0, 0.0), (1.0, 1.0)), Box((0.0, 0.0), (1.0, 0.2))
+    annulus = Difference(Ball((0.0, 0.0), 1.0), Ball((0.0, 0.0), 0.3))
+
+    def at(axis: int, end: float):
+        return lambda points: points[:, axis] == end
+
+    def slope(axis: int):
+        return lambda u, x: derivative(u, x, axis)
+
+    def waves(u, x):
+        return derivative(u, x, 1, 2) - derivative(u, x, 0, 2)
+
+    def heat(u, x):
+        return derivative(u, x, 1) - derivative(u, x, 0, 2)
+
+    def poisson(u, x):
+        return laplacian(u, x) - jnp.sin(x[0])
+
+    def is_0(u, x):
+        return u(x)
+
+    def is_wave(u, x):
+        return u(x) - jnp.sin(jnp.pi * x[0])
+
+    one = Condition(lambda u, x: u(x) - 1, at(0, 0.0))
+    first = Condition(lambda u, x: u(x)[0] - 1, at(0, 0.0))
+    begin = Condition(is_wave, at(1, 0.0))
+    return {
+        "u'' + 9 u = 0, u at one end": Problem(line, lambda u, x: laplacian(u, x) + 9 * u(x), [one]),
+        "fourth order, three values": Problem(
+            line, lambda u, x: derivative(u, x, 0, 4) - 1, [Condition(is_0), Condition(slope(0), at(0, 0.0))]
+        ),
+        "u'' = cos(pi x), slopes": Problem(
+            line, lambda u, x: laplacian(u, x) - jnp.cos(jnp.pi * x[0]), [Condition(slope(0))]
+        ),
+        "u'' + 4 pi^2 u = 1, in resonance": Problem(
+            line, lambda u, x: laplacian(u, x) + 4 * jnp.pi**2 * u(x) - 1, [Condition(is_0)]
+        ),
+        "u'' + u^3 = sin x, u at one end": Problem(
+            line, lambda u, x: poisson(u, x) + u(x) ** 3, [one], is_linear=False
+        ),
+        "two equations, one value": Problem(
+            line, lambda u, x: derivative(u, x, 0) - jnp.stack([u(x)[1], -u(x)[0]]), [first], num_unknowns=2
+        ),
+        "Poisson, three sides": Problem(square, poisson, [Condition(is_0, lambda p: p[:, 0] < 1)]),
+        "Poisson, all but 0.3 of a side": Problem(
+            square, poisson, [Condition(is_0, lambda p: (p[:, 0] < 1) | (p[:, 1] < 0.7))]
+        ),
+        "Poisson, an annulus without its inner circle": Problem(
+            annulus, poisson, [Condition(is_0, lambda p: np.hypot(*p.T) > 0.9)]
+        ),
+        "Helmholtz at 30, three sides": Problem(
+            square, lambda u, x: laplacian(u, x) + 900 * u(x), [Condition(is_wave, lambda p: p[:, 0] < 1)]
+        ),
+        "heat, no start": Problem(
+            strip, heat, [Condition(lambda u, x: u(x) - x[1], lambda p: np.abs(p[:, 0] - 0.5) == 0.5)]
+        ),
+        "heat, one end": Problem(strip, heat, [begin, Condition(is_0, at(0, 0.0))]),
+        "wave, no speed at the start": Problem(square, waves, [Condition(is_wave, lambda p: p[:, 1] < 1)]),
+        "wave, one end": Problem(square, waves, [begin, Condition(slope(1), at(1, 0.0)), Condition(is_0, at(0, 0.0))]),
+        "transport, no inflow": Problem(square, lambda u, x: derivative(u, x, 1) + derivative(u, x, 0), [begin]),
+    }
+
+
+def determined() -> None:
+    """What ``solve`` says of problems that do not determine u, and of the ready ones."""
+    print("| problem | a condition is missing | told |\n|---|---|---|")
+    for name, problem in with_conditions_missing().items():
+        solution = solve(problem, quiet=True, max_features=750)
+        print(f"| {name} | yes | {'yes' if 'not determine' in solution.remark else 'no'} |", flush=True)
+    for ready in (READY[name]() for name in ("poisson", "helmholtz", "lens", "heat", "wave", "burgers", "inverse")):
+        solution = ready.solve(quiet=True, max_features=750)
+        print(f"| {ready.name} | no | {'yes' if solution.remark else 'no'} |", flush=True)
 
 
 # ---- classical solvers -----------------------------------------------------------------------------------------
@@ -154,10 +236,13 @@ def main() -> None:
     parser.add_argument("--only", default="", help="names, separated by commas; large for what takes minutes")
     parser.add_argument("--grades", action="store_true")
     parser.add_argument("--classical", action="store_true")
+    parser.add_argument("--determined", action="store_true")
     options = parser.parse_args()
     names = options.only.split(",") if options.only else [name for name in CASES if name != "large"]
     if options.classical:
         classical()
+    elif options.determined:
+        determined()
     elif options.grades:
         grades_beside_one(options.only.split(",") if options.only else ["poisson", "heat", "lens", "burgers"])
     else:

@@ -57,6 +57,7 @@ def test_helmholtz_on_the_square_finds_its_own_frequency_and_saves_itself(tmp_pa
     ready = READY["helmholtz"](wavenumber=12.0)
     solution = ready.solve(quiet=True, max_features=400)
     assert ready.error(solution) < 1e-7
+    assert not solution.remark
     for record in solution.records:
         assert record.after <= record.before  # adding a grade never raises the residual
     points = RANDOM.random((5, 2))
@@ -138,13 +139,17 @@ def test_a_problem_that_is_not_linear_by_gauss_newton():
 @pytest.mark.slow
 def test_a_coefficient_is_found_from_data():
     ready = READY["inverse"]()
-    assert ready.error(ready.solve(quiet=True)) < 1e-3
+    solution = ready.solve(quiet=True)
+    assert ready.error(solution) < 1e-3
+    assert not solution.remark
 
 
 @pytest.mark.parametrize("wavenumber", [20.0, 60.0])
 def test_fredholm_equals_its_closed_form(wavenumber):
     ready = READY["fredholm"](wavenumber=wavenumber)
-    assert ready.error(ready.solve(quiet=True)) < 1e-8
+    solution = ready.solve(quiet=True)
+    assert ready.error(solution) < 1e-8
+    assert not solution.remark
 
 
 def test_volterra_equals_its_closed_form():
@@ -167,7 +172,9 @@ def test_volterra_equals_its_closed_form():
 )
 def test_ready_problems_equal_their_references(name, options, bound):
     ready = READY[name](**options)
-    assert ready.error(ready.solve(quiet=True, max_features=900)) < bound
+    solution = ready.solve(quiet=True, max_features=900)
+    assert ready.error(solution) < bound
+    assert not solution.remark
 
 
 @pytest.mark.parametrize(
@@ -251,6 +258,16 @@ def test_a_disc_given_as_a_cloud_of_points():
             "must hold somewhere on the boundary",
         ),
         (lambda: solve(line(laplacian), max_features=3, quiet=True), "max_features must be at least 20"),
+        (lambda: solve(line(laplacian), max_grades=0), "max_grades must be at least 1; got 0"),
+        (lambda: solve(line(laplacian), first=0), "first must be at least 1; got 0"),
+        (lambda: solve(line(laplacian), tolerance=float("nan")), "tolerance must be at least 0; got nan"),
+        (lambda: solve(line(laplacian), stretch="none"), 'stretch must be "auto" or 1 positive numbers'),
+        (lambda: solve(line(laplacian), stretch=(1.0, 2.0)), 'stretch must be "auto" or 1 positive numbers'),
+        (lambda: line(laplacian, start=(1.0, 2.0)), "start must be 1 numbers, one for each unknown"),
+        (lambda: Condition(laplacian, weight=-1.0), "weight must be a positive number; got -1.0"),
+        (lambda: READY["burgers"](viscosity=0.0), "viscosity must be a positive number; got 0.0"),
+        (lambda: READY["poisson"](layer=-0.1), "layer must be a positive number"),
+        (lambda: READY["fredholm"](wavenumber=float("nan")), "wavenumber must be a positive number"),
         (lambda: Box((0.0, 0.0), (1.0, 0.0)), "every lower end below"),
         (lambda: Box(0.0, 1.0), "as many lower as upper ends"),  # pyright: ignore[reportArgumentType]
         (lambda: Union(INTERVAL, Ball((0.0, 0.0), 1.0)), "as many dimensions; got 1 and 2"),
@@ -284,9 +301,21 @@ def test_mistakes_are_one_line(make, message):
         make()
 
 
-def test_conditions_are_a_list_of_conditions():
-    with pytest.raises(TypeError, match="conditions must be a list of Condition"):
-        Problem(INTERVAL, laplacian, Condition(lambda u, x: u(x)))  # pyright: ignore[reportArgumentType]
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (
+            lambda: Problem(INTERVAL, laplacian, Condition(lambda u, x: u(x))),  # pyright: ignore[reportArgumentType]
+            "conditions must be a list of Condition",
+        ),
+        (lambda: line(1.0), "interior must be a function of u and x"),
+        (lambda: Condition(1.0), "a condition needs functions"),  # pyright: ignore[reportArgumentType]
+        (lambda: READY["fredholm"]().solve(seed=1), "unexpected keyword argument 'seed'"),
+    ],
+)
+def test_wrong_kinds_are_one_line(make, message):
+    with pytest.raises(TypeError, match=message):
+        make()
 
 
 def test_data_against_a_condition_are_told(capsys):
@@ -309,7 +338,53 @@ def test_resonance_is_told_after_the_first_grade(tmp_path):
     assert len(solution.records) == 1
     solution.save(tmp_path / "u.safetensors")
     assert load_solution(tmp_path / "u.safetensors").sentence == solution.sentence
-    assert "resonance" not in solve_integral(kernel, lambda s: s - 2 / 3, (0.0, 1.0), quiet=True).sentence
+
+
+def test_a_fredholm_equation_whose_source_is_allowed_in_resonance_does_not_determine_u():
+    solution = solve_integral(lambda s, t: 3 * s * t, lambda s: s - 2 / 3, (0.0, 1.0), quiet=True)
+    assert solution.error_estimate < 1e-10
+    assert solution.remark.startswith("the equation does not determine u")
+
+
+AT_START = lambda points: points[:, 0] == 0  # noqa: E731
+OSCILLATION = lambda u, x: laplacian(u, x) + 9 * u(x)  # noqa: E731
+VALUE, SLOPE = Condition(lambda u, x: u(x) - 1, AT_START), Condition(lambda u, x: derivative(u, x, 0), AT_START)
+SLOPES = Condition(lambda u, x: derivative(u, x, 0))
+SQUARE = Box((0.0, 0.0), (1.0, 1.0))
+THREE_SIDES = Condition(lambda u, x: u(x), lambda points: points[:, 0] < 1)
+WAVES = lambda u, x: derivative(u, x, 1, 2) - derivative(u, x, 0, 2)  # noqa: E731
+AT_REST = Condition(lambda u, x: derivative(u, x, 1), lambda points: points[:, 1] == 0)
+STRING = Condition(lambda u, x: u(x) - jnp.sin(jnp.pi * x[0]), lambda points: points[:, 1] < 1)
+
+
+@pytest.mark.parametrize(
+    ("problem", "is_determined"),
+    [
+        (line(OSCILLATION, [VALUE]), False),
+        (line(OSCILLATION, [VALUE, SLOPE]), True),
+        (line(lambda u, x: laplacian(u, x) - jnp.cos(jnp.pi * x[0]), [SLOPES]), False),  # up to a constant
+        (
+            line(
+                lambda u, x: laplacian(u, x) - jnp.cos(jnp.pi * x[0]),
+                [SLOPES],
+                data=[Data(np.zeros((1, 1)), np.zeros(1))],
+            ),
+            True,
+        ),
+        (line(lambda u, x: laplacian(u, x) + u(x) ** 3, [VALUE], is_linear=False, start=(1.0,)), False),
+        (line(lambda u, x: laplacian(u, x) + u(x) ** 3, [VALUE, SLOPE], is_linear=False, start=(1.0,)), True),
+        (line(lambda u, x: derivative(u, x, 0) - 8 * u(x), [VALUE]), True),  # exp(8 x): unstable, but determined
+        (Problem(SQUARE, lambda u, x: laplacian(u, x) - jnp.sin(x[0]), [THREE_SIDES]), False),
+        # The speed at the start is missing, and is given.
+        pytest.param(Problem(SQUARE, WAVES, [STRING]), False, marks=pytest.mark.slow),
+        pytest.param(Problem(SQUARE, WAVES, [STRING, AT_REST]), True, marks=pytest.mark.slow),
+    ],
+)
+def test_a_missing_condition_is_told(problem, is_determined):
+    solution = solve(problem, quiet=True, max_features=600)
+    assert solution.error_estimate < 1e-4
+    assert solution.sentence.startswith("the conditions do not determine u") is not is_determined
+    assert bool(solution.remark) is not is_determined
 
 
 def test_command_line_solves_draws_and_saves(tmp_path):

@@ -13,6 +13,20 @@ from .rows import Basis, Group, first_rows, index_error, is_where, jacobian, res
 MIN_POINTS = 40  # of a cloud, for each unknown
 
 
+def check_options(problem: Problem, max_features, tolerance, max_grades, first, stretch) -> None:
+    """The options of ``solve`` are numbers that can be meant."""
+    for name, value, least in (("max_features", max_features, 20), ("max_grades", max_grades, 1), ("first", first, 1)):
+        if not (name == "first" and value is None) and not value >= least:
+            raise ValueError(f"{name} must be at least {least}; got {value!r}")
+    if not tolerance >= 0:
+        raise ValueError(f"tolerance must be at least 0; got {tolerance!r}")
+    if isinstance(stretch, str) and stretch == "auto":
+        return
+    dimensions = len(problem.domain.bounds[0])
+    if isinstance(stretch, str) or np.shape(stretch) != (dimensions,) or not np.all(np.greater(stretch, 0)):
+        raise ValueError(f'stretch must be "auto" or {dimensions} positive numbers; got {stretch!r}')
+
+
 def check_finite(problem: Problem, basis: Basis, groups: list[Group]) -> None:
     dimensions = len(problem.domain.bounds[0])
     for group in groups:

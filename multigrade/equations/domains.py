@@ -21,7 +21,13 @@ class Domain(Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class Box:
-    """low_j <= x_j <= high_j, in any number of dimensions; an interval in one."""
+    """low_j <= x_j <= high_j, in any number of dimensions; an interval in one.
+
+    Parameters
+    ----------
+    low, high : sequences of float
+        One number for each dimension.
+    """
 
     low: tuple[float, ...]
     high: tuple[float, ...]
@@ -72,7 +78,14 @@ class _ByRejection:
 
 @dataclasses.dataclass(frozen=True)
 class Ball(_ByRejection):
-    """|x - centre| <= radius; a disc in two dimensions."""
+    """|x - centre| <= radius; a disc in two dimensions.
+
+    Parameters
+    ----------
+    centre : sequence of float
+        Two numbers or more.
+    radius : float
+    """
 
     centre: tuple[float, ...]
     radius: float
@@ -116,7 +129,12 @@ class _Pair(_ByRejection):
 
 
 class Union(_Pair):
-    """Points of either domain."""
+    """Points of either domain.
+
+    Parameters
+    ----------
+    first, second : Domain
+    """
 
     keeps_inner = False
 
@@ -130,7 +148,12 @@ class Union(_Pair):
 
 
 class Difference(_Pair):
-    """Points of the first domain that are not in the second."""
+    """Points of the first domain that are not in the second.
+
+    Parameters
+    ----------
+    first, second : Domain
+    """
 
     keeps_inner = True
 
@@ -144,7 +167,15 @@ class Difference(_Pair):
 
 @dataclasses.dataclass(frozen=True)
 class PointCloud:
-    """Points inside, and points on the boundary, as they are given."""
+    """Points inside, and points on the boundary, as they are given.
+
+    Parameters
+    ----------
+    points : array (N, d)
+        At least 40 different ones for each unknown, those of the edge among them.
+    edge : array (M, d)
+        Where conditions hold.
+    """
 
     points: np.ndarray
     edge: np.ndarray

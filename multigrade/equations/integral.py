@@ -15,6 +15,7 @@ import numpy as np
 from ..least_squares import ROUNDING_RIDGES, solve_blocks
 from ..sines import lattice
 from .coordinates import Coordinates
+from .determined import UNDETERMINED_IN_1D, smallest
 from .domains import Box
 from .rows import Basis
 from .solution import UNSOLVED, GradeRecord, Solution
@@ -24,6 +25,7 @@ LARGEST = 1e4  # coefficients relative to the source: larger ones would cancel e
 FIRST, GROWTH = 100, 2.0  # features of the first grade, and their growth from grade to grade; our choice
 RESONANT = 0.01  # at most, of the residual is left where the adjoint operator is applied to it
 SMOOTH_RIDGE = 1e-8  # of the residual for this, relative to the square of the largest singular value
+NUM_TESTED = 200  # features among which solutions for source 0 are looked for
 
 
 def solve_integral(
@@ -44,6 +46,7 @@ def solve_integral(
     kernel, source : functions of arrays, real or complex
         ``kernel(s, t)`` is called with s (n, 1) and t (1, m). It may have a kink or a jump at t = s.
     interval : (float, float)
+        Its start and its end.
     kind : "fredholm" or "volterra"
         Integrate over the interval, or from its start to s.
     factor : complex
@@ -64,8 +67,10 @@ def solve_integral(
         raise ValueError(f"kind must be fredholm or volterra; got {kind!r}")
     if factor == 0:
         raise ValueError("factor must not be 0: equations of the first kind are ill-posed, and not solved here")
-    if max_features < 20:
+    if not max_features >= 20:
         raise ValueError(f"max_features must be at least 20; got {max_features!r}")
+    if not tolerance >= 0:
+        raise ValueError(f"tolerance must be at least 0; got {tolerance!r}")
     domain = Box((float(interval[0]),), (float(interval[1]),))
     basis, records, name = Basis.constant(Coordinates(*domain.bounds), np.zeros(2)), [], f"{kind} equation"
     num_features, best, remark = min(FIRST, max_features), np.inf, ""
@@ -87,12 +92,18 @@ def solve_integral(
             if not quiet:
                 print(f"grade {len(records)}: {records[-1]}", flush=True)
         if now > UNSOLVED and kind == "fredholm" and _is_resonant(kernel, edges, operator, right, factor):
-            remark = "the equation with source 0 has solutions (resonance), and with this source it has none"
+            remark = (
+                "not solved: the equation with source 0 has solutions (resonance), and with this source it has none"
+            )
             break
         if now < tolerance or (best < 1e-6 and now > 0.3 * best) or num_features >= max_features:
-            remark = "more features are needed" if min(best, now) > UNSOLVED else ""
+            remark = "not solved: more features are needed" if min(best, now) > UNSOLVED else ""
             break
         best, num_features = min(best, now), min(int(GROWTH * num_features), max_features)
+    if kind == "fredholm" and not remark and _is_undetermined(operator, basis.features(edges[:, None]), factor):
+        remark = (
+            "the equation does not determine u: with source 0 it has solutions (resonance), which can be added to u"
+        )
     residuals, seconds = {"equation": min(best, now)}, time.perf_counter() - started
     solution = Solution(name, domain, basis.model, tuple(records), residuals, seconds, remark)
     if not quiet:
@@ -139,9 +150,22 @@ def _is_resonant(kernel, edges: np.ndarray, operator: np.ndarray, right: np.ndar
     return bool(np.linalg.norm(adjoint) < RESONANT * abs(factor) * np.linalg.norm(residual))
 
 
-def _complex_solution(operator: np.ndarray, right: np.ndarray, ridges=ROUNDING_RIDGES) -> np.ndarray:
+def _is_undetermined(operator: np.ndarray, features: np.ndarray, factor: complex) -> bool:
+    """Whether the operator maps some function of the first features nearly to 0."""
+    operator, features = operator[:, :NUM_TESTED] / abs(factor), features[:, :NUM_TESTED]
+    rows, values = _real_rows(operator), np.kron(np.eye(2), features)
+    found = smallest(rows, values)
+    return bool(np.linalg.norm(rows @ found) < UNDETERMINED_IN_1D * np.linalg.norm(values @ found))
+
+
+def _real_rows(operator: np.ndarray) -> np.ndarray:
+    """The real matrix that maps real and imaginary part to real and imaginary part."""
     real, imaginary = np.real(operator), np.imag(operator)
-    rows = np.block([[real, -imaginary, np.real(right)[:, None]], [imaginary, real, np.imag(right)[:, None]]])
+    return np.block([[real, -imaginary], [imaginary, real]])
+
+
+def _complex_solution(operator: np.ndarray, right: np.ndarray, ridges=ROUNDING_RIDGES) -> np.ndarray:
+    rows = np.column_stack([_real_rows(operator), np.r_[np.real(right), np.imag(right)]])
     size = LARGEST * np.abs(right).max()
     both, _ = solve_blocks([rows], lambda found: bool(np.abs(found).max() <= size), ridges)
     return both[: operator.shape[1]] + 1j * both[operator.shape[1] :]

@@ -12,18 +12,48 @@ from .domains import Domain
 Residual = Callable[[Function, Array], Array]  # (u, x) -> number or (k,), for one point x
 
 
+def _check_weight(weight: float) -> None:
+    if not 0 < weight < np.inf:
+        raise ValueError(f"weight must be a positive number; got {weight!r}")
+
+
 @dataclasses.dataclass(frozen=True)
 class Condition:
-    """``residual(u, x)`` vanishes on the boundary, or on the part of it where ``where(points)`` is True."""
+    """``residual(u, x)`` vanishes on the boundary, or on a part of it.
+
+    Parameters
+    ----------
+    residual : function (u, x) -> number or (k,)
+        A plain JAX function of one point x (d,).
+    where : function of points (N, d) -> N times True or False, optional
+        The part of the boundary on which the condition holds; all of it if not given.
+    weight : float
+        How much the condition counts beside the equation; positive.
+    """
 
     residual: Residual
     where: Callable[[np.ndarray], np.ndarray] | None = None
     weight: float = 1.0
 
+    def __post_init__(self):
+        if not callable(self.residual) or not (self.where is None or callable(self.where)):
+            raise TypeError(f"a condition needs functions residual(u, x) and where(points); got {self!r}")
+        _check_weight(self.weight)
+
 
 @dataclasses.dataclass(frozen=True)
 class Data:
-    """u (or ``observe(u, x)``) is known to be ``values`` (N,) or (N, k) at ``points`` (N, d)."""
+    """What is known of u at points: ``observe(u, x)`` is ``values``.
+
+    Parameters
+    ----------
+    points : array (N, d)
+    values : array (N,) or (N, k)
+    observe : function (u, x) -> number or (k,)
+        What is known; u(x) itself if not given.
+    weight : float
+        How much the data count beside the equation; positive.
+    """
 
     points: np.ndarray
     values: np.ndarray
@@ -36,6 +66,7 @@ class Data:
             raise ValueError(f"data needs points (N, d) and N values; got {points.shape} and {values.shape}")
         if not (np.isfinite(points).all() and np.isfinite(values).all()):
             raise ValueError("data must be finite; got NaN or infinity")
+        _check_weight(self.weight)
         object.__setattr__(self, "points", points)
         object.__setattr__(self, "values", values.reshape(len(values), -1))
 
@@ -80,6 +111,10 @@ class Problem:
     name: str = "equation"
 
     def __post_init__(self):
+        if not callable(self.interior):
+            raise TypeError(f"interior must be a function of u and x; got {self.interior!r}")
+        if self.start is not None and np.shape(self.start) != (self.num_unknowns,):
+            raise ValueError(f"start must be {self.num_unknowns} numbers, one for each unknown; got {self.start!r}")
         if self.num_unknowns < 1:
             raise ValueError(f"num_unknowns must be at least 1; got {self.num_unknowns!r}")
         for name, kind in (("conditions", Condition), ("data", Data)):

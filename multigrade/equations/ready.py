@@ -17,7 +17,17 @@ from .solve import solve
 
 @dataclasses.dataclass(frozen=True)
 class Ready:
-    """How to solve a problem, and its solution at points (N, d) as (N,) or (N, s)."""
+    """A problem whose solution is known.
+
+    Parameters
+    ----------
+    name : str
+    solve : function
+        Takes the options of ``solve``, or of ``solve_integral``, and returns a ``Solution``.
+    reference : function of points (N, d) -> (N,) or (N, s)
+        The solution.
+    domain : Box
+    """
 
     name: str
     solve: Callable[..., Solution]
@@ -47,10 +57,14 @@ def _integral(name: str, kernel: Callable, kind: str, interval: tuple[float, flo
     """With source 1."""
 
     def run(**options):
-        known = {option: options[option] for option in ("max_features", "tolerance", "quiet") if option in options}
-        return solve_integral(kernel, lambda s: np.ones_like(s, complex), interval, kind=kind, **known)
+        return solve_integral(kernel, lambda s: np.ones_like(s, complex), interval, kind=kind, **options)
 
     return Ready(name, run, reference, Box(interval[:1], interval[1:]))
+
+
+def _check_positive(name: str, value: float) -> None:
+    if not 0 < value < np.inf:
+        raise ValueError(f"{name} must be a positive number; got {value!r}")
 
 
 def _square(dimensions: int = 2) -> Box:
@@ -59,6 +73,7 @@ def _square(dimensions: int = 2) -> Box:
 
 def poisson(layer: float = 0.05) -> Ready:
     """- Laplace u = f on the unit square, u given on its boundary, with a layer of this width at x = 1."""
+    _check_positive("layer", layer)
 
     def exact(x):
         return jnp.sin(jnp.pi * x[1]) * (x[0] - jnp.exp((x[0] - 1) / layer))
@@ -75,10 +90,10 @@ def helmholtz(wavenumber: float = 50.0, dimensions: int = 2, boundary: str = "di
 
     With ``boundary`` "dirichlet" u is given there; with "absorbing" it is du/dn - i k u, and u is complex.
     """
-    if dimensions not in (2, 3) or boundary not in ("dirichlet", "absorbing") or not wavenumber > 0:
+    _check_positive("wavenumber", wavenumber)
+    if dimensions not in (2, 3) or boundary not in ("dirichlet", "absorbing"):
         raise ValueError(
-            "helmholtz needs a positive wavenumber, 2 or 3 dimensions and boundary dirichlet or absorbing; "
-            f"got {wavenumber!r}, {dimensions!r}, {boundary!r}"
+            f"helmholtz needs 2 or 3 dimensions and boundary dirichlet or absorbing; got {dimensions!r}, {boundary!r}"
         )
     directions = np.random.default_rng(2).normal(size=(3, dimensions))
     directions /= np.linalg.norm(directions, axis=1, keepdims=True)
@@ -114,6 +129,7 @@ def lens(wavenumber: float = 20.0, num_points: int | None = None) -> Ready:
     The reference is the compact nine-point scheme of fourth order on ``num_points`` (8 k if not given, from 200 to 500)
     and on twice as many points along a side, extrapolated (Richardson).
     """
+    _check_positive("wavenumber", wavenumber)
     k = wavenumber
     num_points = num_points or int(np.clip(8 * k, 200, 500))
 
@@ -199,6 +215,7 @@ def burgers(viscosity: float = 0.1 / np.pi) -> Ready:
 
     The reference is the closed form of Cole and Hopf, by Gauss-Hermite quadrature.
     """
+    _check_positive("viscosity", viscosity)
     problem = Problem(
         Box((-1.0, 0.0), (1.0, 1.0)),
         lambda u, x: derivative(u, x, 1) + u(x) * derivative(u, x, 0) - viscosity * derivative(u, x, 0, 2),
@@ -222,6 +239,7 @@ def fredholm(wavenumber: float = 500.0) -> Ready:
     K'' = - kappa^2 K + 2 i kappa delta makes it u'' + (kappa^2 - 2 i kappa) u = kappa^2 with (K u)' = +- i kappa K u at
     the ends, where K u = u - 1: a constant and two exponentials.
     """
+    _check_positive("wavenumber", wavenumber)
     kappa = wavenumber
     root = np.sqrt(kappa**2 - 2j * kappa)
     constant = kappa**2 / root**2

@@ -151,11 +151,16 @@ def _jacobian_rows(residual, first, layer, coefficients, points):
     return jax.vmap(one)(points)
 
 
+def sines_with_filling(num_sines: int) -> int:
+    """How many sines the programs compute where there are ``num_sines``."""
+    return next((size for size in SINE_SIZES if size >= num_sines), -(-num_sines // 512) * 512)
+
+
 def _filled(basis: Basis) -> tuple[tuple[Layer, Layer, np.ndarray], np.ndarray]:
     """What the programs are given: layers and sines filled up with zeros, and the features that are not filling."""
     first, num_sines = basis.coordinates.first_layer, len(basis.layer.bias)
     no_layers = LAYERS_PER_AXIS * len(basis.box.low) - len(first.bias)
-    no_sines = next((size for size in SINE_SIZES if size >= num_sines), -(-num_sines // 512) * 512) - num_sines
+    no_sines = sines_with_filling(num_sines) - num_sines
     num_z = len(basis.layer.weight)
     coefficients = np.zeros((len(basis.coefficients) + no_layers + no_sines, basis.coefficients.shape[1]))
     kept = np.r_[:num_z, num_z + no_layers : num_z + no_layers + num_sines, len(coefficients) - 1]

@@ -18,8 +18,20 @@ UNSOLVED = 0.03  # a held-out residual, relative to that of u = 0, that is no so
 
 @dataclasses.dataclass(frozen=True)
 class GradeRecord:
-    """One grade: features so far, the norm of its rows before and after it, the residual at held-out points relative to
-    that of u = 0, the relative change of u that it brought (inside, at held-out points), and the seconds it took."""
+    """What one grade has done.
+
+    Parameters
+    ----------
+    num_features : int
+        Of all grades so far.
+    before, after : float
+        Norm of all that should vanish at the points of the grade, before it and after it.
+    held_out : float
+        The same at held-out points, relative to that of u = 0.
+    change : float
+        How much u changed, relative to u.
+    seconds : float
+    """
 
     num_features: int
     before: float
@@ -37,11 +49,21 @@ class GradeRecord:
 
 @dataclasses.dataclass(frozen=True)
 class Solution:
-    """u as a model. ``residuals`` are root mean squares at held-out points, by name of what should vanish.
+    """u as a model: call it at points (N, d).
 
-    ``error_estimate`` is the held-out residual relative to that of u = 0. It is an error of the equation, not of u; the
-    last ``change`` of the records, if the last grade was kept, is what u still changed by. ``remark`` says why the
-    equation is not solved, where that is known.
+    Parameters
+    ----------
+    name : str
+    domain : Domain
+        None where the solution was read from a file.
+    model : MultiGrade
+        u as a sum of grades.
+    records : tuple of GradeRecord
+    residuals : mapping
+        Root mean squares at held-out points, by name of what should vanish.
+    seconds : float
+    remark : str
+        Says that the equation is not solved, or that its conditions do not determine u; empty where all is well.
     """
 
     name: str
@@ -54,6 +76,10 @@ class Solution:
 
     @property
     def error_estimate(self) -> float:
+        """The held-out residual relative to that of u = 0: an error of the equation, not of u.
+
+        The ``change`` of the last record says how much u still changed, if the last grade was kept.
+        """
         return min([1.0, *(record.held_out for record in self.records)])  # a grade that does worse is left out
 
     @property
@@ -66,7 +92,7 @@ class Solution:
     def sentence(self) -> str:
         """How well all that should vanish does."""
         said = f"what should vanish is {self.error_estimate:.1e} of what it is for u = 0"
-        return f"not solved: {said}; {self.remark}" if self.remark else said
+        return f"{self.remark} ({said})" if self.remark else said
 
     def __call__(self, points) -> np.ndarray:
         """u at points (N, d): (N, s), float64."""

@@ -18,8 +18,9 @@ import jax
 import numpy as np
 
 from ..sines import lattice
-from .checks import check_conditions, check_finite, most_features
+from .checks import check_conditions, check_finite, check_options, most_features
 from .correction import with_waves
+from .determined import unnoticed_change, usual_sizes
 from .domains import PointCloud
 from .problem import Problem
 from .rows import Basis, draw_groups, norm, residual_of, rms, usual_scales
@@ -28,7 +29,6 @@ from .trials import choose_coordinates
 from .waves import free_waves, plan_grades, wave_number
 
 NUM_HELD_OUT = 400  # points that only judge; our choice
-NUM_LONG_WAVES = 4  # that tell the size of what should vanish
 
 
 def solve(
@@ -54,6 +54,7 @@ def solve(
     tolerance : float
         No grade is added once the held-out residual relative to that of u = 0 is below.
     max_grades : int
+        Grades of the lattice, at most; those of free waves are not counted.
     first : int, optional
         Features of the first grade of the lattice; if not given, they follow the equation.
     stretch : sequence of float, or "auto"
@@ -69,10 +70,10 @@ def solve(
     Returns
     -------
     Solution
+        u as a model. Its ``remark`` is empty where all is well.
     """
     started = time.perf_counter()
-    if max_features < 20:
-        raise ValueError(f"max_features must be at least 20; got {max_features!r}")
+    check_options(problem, max_features, tolerance, max_grades, first, stretch)
     max_features = min(max_features, most_features(problem))
     with jax.enable_x64(True):
         solving = _Solving(problem, np.random.default_rng(seed), quiet)
@@ -153,19 +154,23 @@ class _Solving:
         return solution
 
     def _remark(self) -> str:
-        """What is not solved: one of the things that should vanish is left too large beside its own size.
+        """What is wrong: one of the things that should vanish is left too large beside its size, or u is arbitrary.
 
         That size is the larger one of two: its values for u = 0, and for waves as long as the domain and as large as u.
         """
-        size, start = rms(self.basis.values(self.held_out[0].points)), Basis.of(self.problem, self.basis.coordinates)
-        shares = {}
-        for group, scale in zip(self.held_out, usual_scales(start, self.held_out, NUM_LONG_WAVES), strict=True):
-            usual = size * group.weight / (scale * np.sqrt(len(group.points)))
-            its_size = max(rms(residual_of(start, group)), usual) or 1.0
-            shares[group.name] = rms(residual_of(self.basis, group)) / its_size
-        worst = max(shares, key=lambda name: shares[name])
-        if shares[worst] < UNSOLVED and min(record.held_out for record in self.records) < UNSOLVED:
-            return ""
+        sizes = np.maximum(*usual_sizes(self.problem, self.basis, self.held_out))
+        left = np.array([rms(residual_of(self.basis, group)) for group in self.held_out])
+        shares = left / np.where(sizes > 0, sizes, 1.0)
+        worst, share = self.held_out[int(np.argmax(shares))].name, shares.max()
         causes = "conditions or data contradict the equation or each other, or more features are needed"
-        is_large = shares[worst] >= UNSOLVED
-        return f"the {worst} is left at {shares[worst]:.1e} of its size: {causes}" if is_large else causes
+        if share >= UNSOLVED:
+            return f"not solved: the {worst} is left at {share:.1e} of its size: {causes}"
+        if min(record.held_out for record in self.records) >= UNSOLVED:
+            return f"not solved: {causes}"
+        change = unnoticed_change(self.problem, self.basis, self.held_out)
+        if change is None:
+            return ""
+        return (
+            "the conditions do not determine u: it can change by its own size, and what should vanish changes by "
+            f"{change:.1e} of its size; a condition is missing, or u depends on the conditions by far too much"
+        )
