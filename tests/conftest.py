@@ -1,5 +1,5 @@
-"""Compiled programs are kept on disk between runs, for most of the tests' time goes into compiling them. A process that
-has too many of them forgets them. And how many cases of a law are tried."""
+"""Most of the tests' time goes into compiling programs. They are compiled quickly, and kept on disk between runs. A
+process that has too many of them forgets them. And how many cases of a law are tried."""
 
 import os
 import shutil
@@ -16,6 +16,8 @@ settings.register_profile("short", max_examples=15, derandomize=True, **COMMON)
 settings.register_profile("long", max_examples=10_000, print_blob=True, **COMMON)
 settings.load_profile("short")
 MAX_BYTES = 2**30  # of compiled programs, our choice
+# Without XLA's newer code generator programs compile in two thirds of the time. They run slower; last bits differ.
+QUICK_COMPILER = "--xla_cpu_use_fusion_emitters=false"
 
 
 def pytest_configure(config):
@@ -37,6 +39,18 @@ def _compiled_programs(cache) -> Path:
         shutil.rmtree(folder)
         folder.mkdir()
     return folder
+
+
+@pytest.fixture(autouse=True, scope="session")
+def compile_quickly(request):
+    """In the run without slow tests. Commands that tests start, and ``make test-all``, compile as users do."""
+    if request.config.option.markexpr != "not slow":
+        return
+    import jax
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XLA_FLAGS", f"{os.environ.get('XLA_FLAGS', '')} {QUICK_COMPILER}".strip())
+        jax.devices()  # XLA reads its flags now, once
 
 
 @pytest.fixture(autouse=True, scope="module")
