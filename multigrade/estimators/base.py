@@ -25,7 +25,7 @@ from .member_loss import MAX_LAYERS
 from .members import Size, default_size, fit_members
 from .parameters import widths
 from .programs import programs_on_disk
-from .rows import merged, pad_rows, some_rows
+from .rows import merge_equal_rows, pad_rows, rows_with_weight
 from .storage import ESTIMATORS, load_estimator, write_estimator
 from .structured import StructuredFit, progress_views
 
@@ -129,7 +129,7 @@ class GradedEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Structu
 
     def _fit_members(self, X, targets, weights, observers) -> None:
         """Equal rows are one row, in an order of their own: a fit depends neither on order nor on repetition."""
-        rows = merged(*some_rows(X, targets, weights))
+        rows = merge_equal_rows(*rows_with_weight(X, targets, weights))
         self._standardise(*rows)
         X, targets, weights = rows
         size = self._size(len(X))

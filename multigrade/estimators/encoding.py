@@ -17,6 +17,8 @@ import dataclasses
 
 import numpy as np
 
+from .rows import weighted_moments
+
 CLIP = 3.0  # where smooth clipping begins, in deviations
 MIN_BINS, MAX_BINS = 4, 16  # of a column; our choice, by python -m benchmarks.tables
 ROWS_PER_BIN = 64  # at least; our choice, likewise
@@ -116,22 +118,14 @@ def fit_encoding(X: np.ndarray, weights: np.ndarray) -> Encoding:
     none = np.zeros(len(columns))
     beyond = (high[columns] - low[columns]) / 2
     limits = (low[columns] - beyond, high[columns] + beyond)
-    plain_mean, plain_deviation = _moments(X[:, columns], weights)
+    plain_mean, plain_deviation = weighted_moments(X[:, columns], weights)
     raw = Encoding(
         columns, *limits, plain_mean, plain_deviation, np.array(centre), np.array(scale), none, none + 1,
         bin_columns, starts, widths, np.zeros(len(starts)), np.zeros((0, 0)), np.zeros(0),
     )  # fmt: skip
-    mean, deviation = _moments(raw._clipped(X), weights)
+    mean, deviation = weighted_moments(raw._clipped(X), weights)
     bin_means = np.average(raw._bins(X), axis=0, weights=weights)
     return dataclasses.replace(raw, mean=mean, deviation=np.where(deviation > 1e-9, deviation, 1), bin_means=bin_means)
-
-
-def _moments(columns: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    mean = np.average(columns, axis=0, weights=weights)
-    # A power of two rounds nothing, and keeps the squares of tiny numbers above 0.
-    largest = np.abs(columns - mean).max(axis=0, initial=0)
-    unit = 2.0 ** np.floor(np.log2(np.maximum(largest, 1e-300)))
-    return mean, unit * np.sqrt(np.average(((columns - mean) / unit) ** 2, axis=0, weights=weights))
 
 
 def _quantiles(values: np.ndarray, weights: np.ndarray, shares) -> np.ndarray:

@@ -15,10 +15,11 @@ from ..objectives import Loss
 from ..training import OPTIMISERS
 from ..training.record import RunRecord
 from .encoding import Encoding
+from .rows import weighted_moments
 
 AUTO = StrOptions({"auto"})
 
-LARGEST, SMALLEST = 1e150, 1e-300  # of inputs and targets: squares must not overflow; smaller deviations are none
+LARGEST = 1e150  # of inputs and targets: squares must not overflow
 
 
 class Learned:
@@ -66,7 +67,7 @@ class Parameters(Learned, BaseEstimator):
     }
 
     # What "auto" means with any other solver than "auto".
-    _plain: ClassVar[dict] = {}
+    _auto_values: ClassVar[dict] = {}
 
     def __init_subclass__(cls, **options):
         """A class states its own constraints, and has those of the classes before it."""
@@ -101,7 +102,7 @@ class Parameters(Learned, BaseEstimator):
     def _value(self, name: str):
         """A parameter, with the meaning of "auto" for solvers other than "auto"."""
         value = getattr(self, name)
-        return self._plain[name] if isinstance(value, str) and value == "auto" else value
+        return self._auto_values[name] if isinstance(value, str) and value == "auto" else value
 
     def _standardise(self, X, targets, weights) -> None:
         """Means and scales of inputs and targets; 0 and 1 without ``standardize``, scale 1 for a constant column."""
@@ -110,10 +111,7 @@ class Parameters(Learned, BaseEstimator):
                 raise ValueError(
                     f"{'X' if name == 'x' else name} must be at most about 1e150 in size; got {largest:.3g}"
                 )
-            mean = np.average(columns, axis=0, weights=weights)
-            # A power of two rounds nothing, and keeps the squares of tiny numbers above 0.
-            unit = 2.0 ** np.floor(np.log2(np.maximum(np.abs(columns - mean).max(axis=0), SMALLEST)))
-            scale = unit * np.sqrt(np.average(((columns - mean) / unit) ** 2, axis=0, weights=weights))
+            mean, scale = weighted_moments(columns, weights)
             negligible = scale <= 1e-12 * np.maximum(np.abs(mean), np.finfo(float).tiny)
             scale = np.where(negligible, 1.0, scale)
             if not (self.standardize if name == "x" else self._is_target_scaled()):
@@ -137,7 +135,7 @@ class ManyGrades(Parameters):
         "n_grades": [Interval(numbers.Integral, 1, None, closed="left"), AUTO],
         "warm_start": ["boolean"],
     }
-    _plain: ClassVar[dict] = {
+    _auto_values: ClassVar[dict] = {
         "n_grades": 3, "hidden_layer_sizes": (64, 64), "activation": "relu", "alpha": 1e-3, "max_iter": 300,
     }  # fmt: skip
 
@@ -162,7 +160,12 @@ class OneGrade(Parameters):
     """What SGDL's estimators share: one network, trained at once."""
 
     _parameter_constraints: ClassVar[dict] = {"solver": [StrOptions(set(OPTIMISERS))]}
-    _plain: ClassVar[dict] = {"hidden_layer_sizes": (64,) * 6, "activation": "relu", "alpha": 1e-3, "max_iter": 900}
+    _auto_values: ClassVar[dict] = {
+        "hidden_layer_sizes": (64,) * 6,
+        "activation": "relu",
+        "alpha": 1e-3,
+        "max_iter": 900,
+    }
 
     hidden_layer_sizes: Any = "auto"
     _: KW_ONLY

@@ -346,7 +346,7 @@ class MultiScaleRegressor(OneGrade, GradedRegressor):
         "scales": ["array-like"],
     }
 
-    _plain: ClassVar[dict] = {**OneGrade._plain, "hidden_layer_sizes": (32, 32, 32)}
+    _auto_values: ClassVar[dict] = {**OneGrade._auto_values, "hidden_layer_sizes": (32, 32, 32)}
 
     _: KW_ONLY
     scales: Any = (1.0, 2.0, 4.0, 8.0)

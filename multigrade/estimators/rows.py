@@ -1,13 +1,14 @@
-"""Rows of a table on their way to a network: merged, and padded to sizes that tables share."""
+"""Rows of a table on their way to a network: merged, their moments, and padded to sizes that tables share."""
 
 import numpy as np
 
+SMALLEST = 1e-300  # smaller deviations are none
 # Rows are padded to one of few sizes (weight 0), so that folds of a cross-validation share a compiled program; not
 # those that random batches are drawn from.
 ROW_SIZES = (64, 128, 256, 512)
 
 
-def some_rows(X, targets, weights):
+def rows_with_weight(X, targets, weights):
     """Those of positive weight."""
     is_used = weights > 0
     if not is_used.any():
@@ -15,7 +16,7 @@ def some_rows(X, targets, weights):
     return X[is_used], targets[is_used], weights[is_used]
 
 
-def merged(X, targets, weights):
+def merge_equal_rows(X, targets, weights):
     """Equal rows as one row with the sum of their weights, in sorted order.
 
     The objective is the same, and a fit then depends neither on the order of the rows nor on whether a row is
@@ -24,6 +25,15 @@ def merged(X, targets, weights):
     rows, inverse = np.unique(np.hstack([X, targets]), axis=0, return_inverse=True)
     summed = np.bincount(inverse.ravel(), weights, minlength=len(rows))
     return rows[:, : X.shape[1]], rows[:, X.shape[1] :], summed
+
+
+def weighted_moments(columns: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and standard deviation of each column."""
+    mean = np.average(columns, axis=0, weights=weights)
+    # A power of two rounds nothing, and keeps the squares of tiny numbers above 0.
+    largest = np.abs(columns - mean).max(axis=0, initial=0)
+    unit = 2.0 ** np.floor(np.log2(np.maximum(largest, SMALLEST)))
+    return mean, unit * np.sqrt(np.average(((columns - mean) / unit) ** 2, axis=0, weights=weights))
 
 
 def pad_rows(array: np.ndarray) -> np.ndarray:

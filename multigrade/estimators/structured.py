@@ -13,7 +13,7 @@ from ..training import Fit, Never, NoImprovement, Plan, Regression, fit_grades, 
 from ..training.optimisers import default_rate
 from ..training.record import Outcome
 from .parameters import Parameters
-from .rows import merged, pad_rows, some_rows
+from .rows import merge_equal_rows, pad_rows, rows_with_weight
 
 FULL_BATCH_ROWS = 4096  # up to here batch_size="auto" takes all rows in every step
 RECORDS_PER_GRADE = 100  # points of a loss curve
@@ -24,10 +24,10 @@ class StructuredFit(Parameters):
 
     def _fit_structure(self, X, targets, weights, continuing, observers, checkpoint) -> None:
         rows, held_out = self._split(X, targets, weights)
-        rows = some_rows(*rows)
+        rows = rows_with_weight(*rows)
         full_batch = self.batch_size is None or (self.batch_size == "auto" and len(rows[0]) <= FULL_BATCH_ROWS)
         if full_batch:
-            rows = merged(*rows)
+            rows = merge_equal_rows(*rows)
         if not continuing:
             self._standardise(*rows)
         self._fit_grades(rows, held_out, full_batch, continuing, observers, checkpoint)
