@@ -16,7 +16,6 @@ needs no class: ``restore.invert`` takes any linear JAX function of a picture an
 """
 
 import dataclasses
-from functools import partial
 from typing import dataclass_transform
 
 import jax
@@ -178,7 +177,6 @@ class GaussianBlur(Blur):
         """E (h, w) with A = C' diag(E) C, where C is the orthonormal two-dimensional DCT-II."""
         return np.outer(*(_filter_eigenvalues(self.weights, size) for size in shape))
 
-    @partial(jax.jit, static_argnums=0)
     def _apply(self, image: Array) -> Array:
         return _filter_rows(_filter_columns(image, self.weights), self.weights)
 
