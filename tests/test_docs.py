@@ -57,7 +57,7 @@ def test_every_public_function_says_what_it_takes_and_what_it_gives(module):
             assert given.strip(), f"{name}: Returns"
 
 
-@pytest.mark.parametrize("module", ["", ".convex", ".curvature", ".pictures", ".training"])
+@pytest.mark.parametrize("module", ["", ".convex", ".curvature", ".pictures", ".restore", ".training"])
 def test_every_public_record_says_what_its_fields_are(module):
     package = importlib.import_module(f"multigrade{module}")
     for name in package.__all__:
