@@ -85,6 +85,15 @@ def _opponents():
     return np.stack([decorrelated(np.eye(3)[:, channel, None, None])[:, 0, 0] for channel in range(3)], axis=1)
 
 
+def test_variance_that_follows_brightness_a_little_is_found():
+    """A picture without blacks: it was taken for white noise of the darker parts, and noise stayed in the brighter."""
+    clean = np.moveaxis(skimage.util.img_as_float32(skimage.data.immunohistochemistry()[176:336, 176:336]), -1, 0)
+    observed = (np.random.default_rng(3).poisson(clean * 100) / 100).astype(np.float32)
+    noise = describe_noise(observed)
+    assert noise.kind == "brighter"
+    assert noise.sigma == pytest.approx(np.sqrt(np.mean((observed - clean) ** 2)), rel=0.05)
+
+
 def test_variance_that_follows_brightness_is_found():
     counts = 60
     observed = (np.random.default_rng(3).poisson(CAMERA * counts) / counts).astype(np.float32)

@@ -32,9 +32,10 @@ COARSER, COARSER_COLOURS, EVEN, MOST = 1.8, 1.8, 1.3, 25 / 255
 LEVELLING, HEAVY = 2.1, 6.0
 TEXTURE_RISE, TEXTURE_TAILS = 4.5, 2.5  # q and t; our choice, on the training pictures
 SMALLER, NORMAL_SMALLER = 0.75, 0.3684  # share of the coefficients; their mean square, of a standard normal sample
-# Classes of brightness; variance in the brightest over that in the darkest; correlation.
-BINS, UNLIKE, LINE = 6, 2.0, 0.9
-HEAVY_LINE = 5.0  # kurtosis of the finest band in half of the classes, from which on it is texture
+BINS = 6  # classes of brightness
+# Variance in the brightest class over that in the darkest, correlation with brightness, median kurtosis of the classes:
+# noise that follows brightness has at least, at least and at most these, in either row. On the training pictures.
+LINES = ((2.0, 0.9, 5.0), (1.4, 0.97, 3.6))
 SHIFTS = tuple(itertools.product((0, BLOCK // 2), repeat=2))  # of the grid of blocks, down and along
 MOST_CLIPPED = 0.02  # of a block that counts
 
@@ -177,11 +178,10 @@ def variance_line(channels: np.ndarray, clipped: np.ndarray) -> tuple[float, flo
     x, v, tails = np.transpose(points)
     slope, offset = np.polyfit(x, v, 1, w=1 / v)
     ends = slope * np.array([x[0], x[-1]]) + offset
-    if (
-        slope <= 0
-        or ends[1] < UNLIKE * max(ends[0], 1e-12)
-        or np.corrcoef(x, v)[0, 1] < LINE
-        or np.median(tails) > HEAVY_LINE
-    ):
+    ratio, correlation = ends[1] / max(ends[0], 1e-12), np.corrcoef(x, v)[0, 1]
+    is_line = any(
+        ratio >= least and correlation >= close and np.median(tails) <= heavy for least, close, heavy in LINES
+    )
+    if slope <= 0 or not is_line:
         return None
     return float(slope), float(offset)
