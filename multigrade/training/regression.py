@@ -183,7 +183,7 @@ def fit_grades(
     structure : the networks of the grades, as ``structures.graded`` makes them
     inputs, targets : arrays of shapes (N, d) and (N, s)
     plan : how to descend
-    precision : "single", or "high" for grades of sines that are solved in float64, see ``fit_high_precision``
+    precision : "single", or "high" for grades of sines that are solved in float64, see ``fit_high_precision``;
         ``structure`` must then be None, as it follows the data; of a plan only time_limit and seed are read.
     regression : what every grade minimises, and what it hands on to the next
     sample_weight : N weights of the rows
