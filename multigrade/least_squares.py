@@ -33,13 +33,27 @@ ROUNDING_RIDGES = (1e-28, 1e-18)
 class LinearFit:
     """phi -> phi C + c, and how well it does.
 
-    ``leave_one_out`` is the root mean square error over rows and outputs of fits that did not see the row, weighted as
-    the rows are; NaN where it was not asked for. ``tried`` has that error for each of the ``ridges`` that were tried.
-    ``rank`` counts the singular values that are above rounding, and ``scales`` says which of the given ones were taken.
+    Parameters
+    ----------
+    coefficients, intercept : arrays (p, s), (s,)
+        C and c.
+    ridge : float
+        The one that was given or chosen.
+    leave_one_out : float
+        Root mean square error over rows and outputs of fits that did not see the row, weighted as the rows are; NaN
+        where it was not asked for.
+    rank : int
+        Number of singular values that are above rounding.
+    ridges, tried : arrays
+        The ridges that were tried, and the leave-one-out error of each.
+    scales : int
+        Which of the given scales were taken.
+    solver : internal
+        What ``corrected`` solves with.
     """
 
-    coefficients: np.ndarray  # C, (p, s)
-    intercept: np.ndarray  # c, (s,)
+    coefficients: np.ndarray
+    intercept: np.ndarray
     ridge: float
     leave_one_out: float
     rank: int

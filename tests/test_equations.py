@@ -7,6 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from multigrade.cli import app
+from multigrade.commands.solve import NAMES
 from multigrade.equations import (
     READY,
     Ball,
@@ -98,6 +99,18 @@ def test_a_thin_layer_is_found_and_resolved(tmp_path):
     np.testing.assert_allclose(solution(x)[:, 0], np.exp((x[:, 0] - 2) / width), atol=1e-8)
     solution.save(tmp_path / "u.safetensors")
     np.testing.assert_array_equal(load_solution(tmp_path / "u.safetensors")(x), solution(x))
+
+
+def test_a_short_time_has_waves_as_fine_as_a_long_side():
+    exact = lambda x: jnp.sin(jnp.pi * x[0]) * jnp.exp(-100 * x[1])  # noqa: E731
+    problem = Problem(
+        Box((0.0, 0.0), (1.0, 0.05)),
+        lambda u, x: derivative(u, x, 1) - 100 / jnp.pi**2 * derivative(u, x, 0, 2),
+        [Condition(lambda u, x: u(x) - exact(x), where=lambda points: points[:, 1] < 0.05)],
+    )
+    x = np.random.default_rng(0).random((500, 2)) * [1, 0.05]
+    u = solve(problem, quiet=True, max_features=300)
+    np.testing.assert_allclose(u(x)[:, 0], np.sin(np.pi * x[:, 0]) * np.exp(-100 * x[:, 1]), atol=1e-7)
 
 
 def test_a_first_grade_that_is_too_coarse_is_left_out_and_the_next_has_its_waves():
@@ -387,6 +400,10 @@ def test_a_missing_condition_is_told(problem, is_determined):
     assert bool(solution.remark) is not is_determined
 
 
+def test_the_command_knows_all_ready_problems():
+    assert tuple(READY) == NAMES
+
+
 def test_command_line_solves_draws_and_saves(tmp_path):
     figure, model = tmp_path / "u.png", tmp_path / "u.safetensors"
     arguments = ["solve", "fredholm", "--wavenumber", "20", "--figure", str(figure), "--model", str(model)]
@@ -395,5 +412,8 @@ def test_command_line_solves_draws_and_saves(tmp_path):
     assert "relative error against the reference" in result.output
     assert figure.exists()
     assert load_solution(model).name == "fredholm equation"
+    with pytest.raises(ValueError, match=r"points must have shape \(N, 1\); got \(3,\)"):
+        load_solution(model)(np.zeros(3))
+    assert load_solution(model)(np.empty((0, 1))).shape == (0, 2)
     with pytest.raises(ValueError, match="--viscosity does not belong to fredholm"):
         CliRunner().invoke(app, ["solve", "fredholm", "--viscosity", "1"], catch_exceptions=False)

@@ -96,12 +96,19 @@ class Solution:
 
     def __call__(self, points) -> np.ndarray:
         """u at points (N, d): (N, s), float64."""
-        points = np.asarray(points, np.float64)
-        parts = [np.asarray(self.model(points[i : i + 4096])) for i in range(0, len(points), 4096)]
+        points = self._as_points(points)
+        parts = [np.asarray(self.model(points[i : i + 4096])) for i in range(0, max(len(points), 1), 4096)]
         return np.concatenate(parts)
 
+    def _as_points(self, points) -> np.ndarray:
+        points, dimensions = np.asarray(points, np.float64), self.model.grades[0].network.widths[0]
+        if points.ndim != 2 or points.shape[1] != dimensions:
+            raise ValueError(f"points must have shape (N, {dimensions}); got {points.shape}")
+        return points
+
     def apply(self, operator, points) -> np.ndarray:
-        """``operator(u, x)`` at points (N, d), for instance ``lambda u, x: laplacian(u, x)``."""
+        """``operator(u, x)`` at points (N, d), for instance ``lambda u, x: laplacian(u, x)``: (N, k)."""
+        points = self._as_points(points)
         with jax.enable_x64(True):
 
             def u(x):
@@ -109,7 +116,7 @@ class Solution:
                 return values[0] if values.shape[0] == 1 else values
 
             rows = jax.jit(jax.vmap(lambda x: jnp.atleast_1d(operator(u, x))))
-            return np.asarray(rows(jnp.asarray(np.asarray(points, np.float64))))
+            return np.asarray(rows(jnp.asarray(points)))
 
     def save(self, path: str | os.PathLike) -> None:
         """Write u and its records as safetensors; ``load_solution`` reads them."""

@@ -163,6 +163,8 @@ class _Solving:
         shares = left / np.where(sizes > 0, sizes, 1.0)
         worst, share = self.held_out[int(np.argmax(shares))].name, shares.max()
         causes = "conditions or data contradict the equation or each other, or more features are needed"
+        if self.problem.data:
+            causes += ", or the data are noisy (then give them a weight of 0.01 or less)"
         if share >= UNSOLVED:
             return f"not solved: the {worst} is left at {share:.1e} of its size: {causes}"
         if min(record.held_out for record in self.records) >= UNSOLVED:

@@ -28,8 +28,14 @@ def choose_coordinates(problem: Problem, basis: Basis, shape: np.ndarray) -> tup
 
     A small grade is solved, coordinates are made fine where it is steep, and it is solved again, until the layers stay
     as they are. A trial that does not resolve a layer yet can be worse than the one before and still show it better.
+    Where the sides of the box have different lengths, waves that are as fine along all of them are tried first: a side
+    may be time.
     """
-    trial = best = _Trial(problem, basis, shape)
+    trial = _Trial(problem, basis, shape)
+    if np.ptp(shape) > 0:
+        even = _Trial(problem, basis, np.ones(len(shape)))
+        trial = even if even.is_better_than(trial, BETTER) else trial
+    best = trial
     for _ in range(0 if trial.relative_residual < IS_SMOOTH else MAX_LOOKS):
         layers = steep_layers(trial.steepness, trial.start.coordinates, np.random.default_rng(2))
         choices = [choice for choice in _choices(layers) if not _are_alike(choice, trial.start.coordinates.layers)]
