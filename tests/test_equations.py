@@ -165,6 +165,14 @@ def test_fredholm_equals_its_closed_form(wavenumber):
     assert not solution.remark
 
 
+def test_an_integral_equation_whose_last_grade_is_left_out_keeps_the_one_before():
+    """u(s) - integral of s t u(t) = s has the solution 3/2 s, which the first grade holds to rounding."""
+    solution = solve_integral(lambda s, t: s * t, lambda s: s, (0.0, 1.0), tolerance=0.0, quiet=True)
+    s = np.linspace(0, 1, 50)
+    np.testing.assert_allclose(solution(s[:, None])[:, 0], 1.5 * s, atol=1e-10)
+    assert not solution.remark
+
+
 def test_volterra_equals_its_closed_form():
     ready = READY["volterra"]()
     assert ready.error(ready.solve(quiet=True)) < 1e-8

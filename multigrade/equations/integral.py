@@ -63,14 +63,7 @@ def solve_integral(
         Its outputs are the real and the imaginary part of u.
     """
     started = time.perf_counter()
-    if kind not in ("fredholm", "volterra"):
-        raise ValueError(f"kind must be fredholm or volterra; got {kind!r}")
-    if factor == 0:
-        raise ValueError("factor must not be 0: equations of the first kind are ill-posed, and not solved here")
-    if not max_features >= 20:
-        raise ValueError(f"max_features must be at least 20; got {max_features!r}")
-    if not tolerance >= 0:
-        raise ValueError(f"tolerance must be at least 0; got {tolerance!r}")
+    _check(kind, factor, max_features, tolerance)
     domain = Box((float(interval[0]),), (float(interval[1]),))
     basis, records, name = Basis.constant(Coordinates(*domain.bounds), np.zeros(2)), [], f"{kind} equation"
     num_features, best, remark = min(FIRST, max_features), np.inf, ""
@@ -100,7 +93,7 @@ def solve_integral(
             remark = "not solved: more features are needed" if min(best, now) > UNSOLVED else ""
             break
         best, num_features = min(best, now), min(int(GROWTH * num_features), max_features)
-    if kind == "fredholm" and not remark and _is_undetermined(operator, basis.features(edges[:, None]), factor):
+    if kind == "fredholm" and not remark and _is_undetermined(operator, grown.features(edges[:, None]), factor):
         remark = (
             "the equation does not determine u: with source 0 it has solutions (resonance), which can be added to u"
         )
@@ -109,6 +102,17 @@ def solve_integral(
     if not quiet:
         print(solution.sentence, flush=True)
     return solution
+
+
+def _check(kind: str, factor: complex, max_features: int, tolerance: float) -> None:
+    if kind not in ("fredholm", "volterra"):
+        raise ValueError(f"kind must be fredholm or volterra; got {kind!r}")
+    if factor == 0:
+        raise ValueError("factor must not be 0: equations of the first kind are ill-posed, and not solved here")
+    if not max_features >= 20:
+        raise ValueError(f"max_features must be at least 20; got {max_features!r}")
+    if not tolerance >= 0:
+        raise ValueError(f"tolerance must be at least 0; got {tolerance!r}")
 
 
 def _rows(kernel, source, edges, basis: Basis, kind: str, factor: complex) -> tuple[np.ndarray, np.ndarray]:
