@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
+import scipy.linalg
 
-from multigrade import Plan, fit_grades, solve_least_squares, structures
+from multigrade import MultiGradeRegressor, Plan, fit_grades, solve_least_squares, structures
 from multigrade.objectives import LOSSES
 from multigrade.training import Fit, Regression, correct_outputs, unfreeze
 
@@ -105,3 +106,23 @@ def test_unfrozen_layers_go_on_from_the_fit_and_the_others_stay():
 def test_mistakes_are_one_line(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+def test_the_last_output_layer_of_an_estimator_is_that_of_least_squares():
+    random = np.random.default_rng(5)
+    x = random.uniform(-1, 1, (120, 2))
+    y, weights = np.sin(3 * x[:, 0]) * x[:, 1], random.uniform(0.5, 2, 120)
+    options = {"solver": "adam", "hidden_layer_sizes": (8,), "n_grades": 1, "max_iter": 50, "alpha": 1e-9}
+    solved = MultiGradeRegressor(**options, solved_output=True, random_state=0).fit(x, y, sample_weight=weights)
+    trained = MultiGradeRegressor(**options, random_state=0).fit(x, y, sample_weight=weights)
+    features = np.asarray(trained.transform(x), np.float64)
+    matrix = np.sqrt(weights)[:, None] * np.column_stack([features, np.ones(len(x))])
+    coefficients = scipy.linalg.lstsq(matrix, np.sqrt(weights) * y)[0]
+    expected = np.column_stack([features, np.ones(len(x))]) @ coefficients
+    np.testing.assert_allclose(solved.predict(x), expected, atol=1e-3 * np.std(y))
+    assert np.average((solved.predict(x) - y) ** 2, weights=weights) < np.average(
+        (trained.predict(x) - y) ** 2, weights=weights
+    )
+    for wrong in ({"solver": "auto"}, {"solver": "convex"}, {"precision": "high"}, {"loss": "huber", "solver": "adam"}):
+        with pytest.raises(ValueError, match="solved_output must be False but for"):
+            MultiGradeRegressor(**wrong, solved_output=True).fit(x, y)

@@ -154,6 +154,9 @@ class MultiGradeRegressor(ManyGrades, GradedRegressor):
     residual_scaling : bool
         Divide the residual of each grade after the first by its root mean square, epsilon_l. Only the squared error has
         residuals.
+    solved_output : bool
+        End each grade with the output layer that least squares give on its features, in float64. For the squared error
+        and solvers that descend; "auto", "convex" and precision="high" solve what is linear by themselves.
     standardize : bool
         Shift and scale inputs and targets to mean 0 and standard deviation 1.
     early_stopping : bool
@@ -195,11 +198,22 @@ class MultiGradeRegressor(ManyGrades, GradedRegressor):
         "solver": [StrOptions({*OPTIMISERS, "auto", "convex"})],
         "precision": [StrOptions({"single", "high"})],
         "residual_scaling": ["boolean"],
+        "solved_output": ["boolean"],
     }
 
     _: KW_ONLY
     precision: str = "single"
     residual_scaling: bool = True
+    solved_output: bool = False
+
+    def _check_fit(self, continuing: bool, checkpoint, num_outputs: int) -> None:
+        super()._check_fit(continuing, checkpoint, num_outputs)
+        is_descent = self.precision == "single" and self.solver not in ("auto", "convex")
+        if self.solved_output and not (is_descent and self.loss == "squared_error"):
+            raise ValueError(
+                "solved_output must be False but for loss='squared_error', precision='single' and a solver that "
+                f"descends, for example 'muon'; got {self.loss!r}, {self.precision!r} and {self.solver!r}"
+            )
 
     def _fit_grades(self, rows, held_out, full_batch, continuing, observers, checkpoint) -> None:
         if self.precision == "high":

@@ -76,6 +76,7 @@ class StructuredFit(Parameters):
                     self._value("alpha"),
                     getattr(self, "residual_scaling", False) and isinstance(loss, Squared),
                     loss=loss,
+                    solved_output=getattr(self, "solved_output", False),
                 ),
                 sample_weight=weights,
                 validation=self._network_rows(held_out, is_padded=True) if held_out else None,
