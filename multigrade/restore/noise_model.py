@@ -30,6 +30,9 @@ SELECTION = 1.01  # of white noise, over that of the blocks that are quietest by
 COARSER, COARSER_COLOURS, EVEN, MOST = 1.8, 1.8, 1.3, 25 / 255
 # The third band over the second, and the kurtosis of the second: texture has more. On the same pictures.
 LEVELLING, HEAVY = 2.1, 6.0
+# Where both colours rise by more than the first, and the standard deviation is below the second, texture in brightness
+# does not hide that there is noise as well: cameras smooth colours most. On crops of the same pictures.
+SMOOTHED_COLOURS, FAINT = 2.5, 12 / 255
 TEXTURE_RISE, TEXTURE_TAILS = 4.5, 2.5  # q and t; our choice, on the training pictures
 SMALLER, NORMAL_SMALLER = 0.75, 0.3684  # share of the coefficients; their mean square, of a standard normal sample
 BINS = 6  # classes of brightness
@@ -74,10 +77,11 @@ def noise_model(channels: np.ndarray, clipped: np.ndarray | None = None) -> Nois
     is_even = total(energies[0][:, more].mean(axis=-1)) < min(EVEN**2 * total(found[0]), MOST**2)
     is_levelling = rises[0, 1] < LEVELLING**2 and tails[0, 1] < HEAVY
     is_coarse = rises[0, 0] > COARSER**2 and np.all(rises[1:, 0] > COARSER_COLOURS**2)
+    is_faint = len(channels) > 1 and np.all(rises[1:, 0] > SMOOTHED_COLOURS**2) and total(found[0]) < FAINT**2
     # Differences of colours have less texture than brightness: the smallest is noise alone, if any is.
     least = channels[int(np.argmin(found[:, 0]))]
     variance = _noise_energy(_cut_out(least, np.flatnonzero(usable)[quiet]))
-    return NoiseModel(SELECTION * variance**0.5, found, not (is_coarse and is_even and is_levelling))
+    return NoiseModel(SELECTION * variance**0.5, found, not (is_coarse and is_even and (is_levelling or is_faint)))
 
 
 def noise_share(rise: float, tails: float) -> float:
