@@ -8,15 +8,15 @@ BIN := $(VENV)/bin
 help:   ## this list
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/  make \1\t\2/p' Makefile | expand -t 18
 
-$(VENV)/run: pyproject.toml
+$(VENV)/run: pyproject.toml reproduction/pyproject.toml
 	$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11) and 'multigrade needs Python 3.11 or newer')"
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --editable .
+	$(BIN)/python -m pip install --quiet --editable '.[pictures,plots]' --editable reproduction
 	touch $@
 
 $(VENV)/dev: $(VENV)/run
-	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --editable '.[dev]' --editable reproduction
 	touch $@
 
 demo: $(VENV)/run   ## fit the paper's first function both ways and denoise a picture: two minutes
@@ -36,8 +36,8 @@ check: $(VENV)/dev   ## format, lint, types
 docs: $(VENV)/dev   ## the documentation, in site/index.html
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
-evidence-check: $(VENV)/dev   ## whether docs/verdicts.md says what the results in evidence/ say
-	$(BIN)/python -m pytest tests/test_evidence.py
+evidence-check: $(VENV)/dev   ## whether docs/verdicts.md says what the results in reproduction/evidence say
+	$(BIN)/python -m pytest tests/reproduction/test_evidence.py
 
 bench: $(VENV)/dev   ## measurements, each against its rival in one run
 	$(BIN)/python -m benchmarks

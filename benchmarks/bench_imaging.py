@@ -15,11 +15,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax.scipy.fft import dctn, idctn
 
-from multigrade.lab.images import Pictures
 from multigrade.pictures.files import add_blur, add_noise
 from multigrade.restore import baselines
 from multigrade.restore.metrics import psnr
 from multigrade.restore.operators import GaussianBlur
+from multigrade_paper.images import Pictures
 
 REPEATS = 10
 

@@ -15,10 +15,10 @@ from pathlib import Path
 
 import numpy as np
 
-from multigrade.lab import catalogue, experiments
-from multigrade.lab.executors import Experiment, run_jobs
-from multigrade.lab.job import Job
-from multigrade.lab.store import Store
+from multigrade_paper import catalogue, experiments
+from multigrade_paper.executors import Experiment, run_jobs
+from multigrade_paper.job import Job
+from multigrade_paper.store import Store
 
 EPOCHS = 10_000
 ROUNDS = 2

@@ -21,12 +21,12 @@ import numpy as np
 from benchmarks import bench_restoration, bench_training
 from benchmarks.bench_imaging import dense_convolution
 from multigrade import structures
-from multigrade.lab import catalogue, executors, experiments
-from multigrade.lab.claims.reconstruction import PAPER
-from multigrade.lab.job import Saved
-from multigrade.lab.store import Store
-from multigrade.lab.threads import num_cores
 from multigrade.restore.operators import Identity
+from multigrade.threads import num_cores
+from multigrade_paper import catalogue, executors, experiments
+from multigrade_paper.claims.reconstruction import PAPER
+from multigrade_paper.job import Saved
+from multigrade_paper.store import Store
 
 STEPS = {"regress": 10_000, "denoise": 20_000, "deblur": 20_000}  # per grade, the paper's
 

@@ -12,15 +12,15 @@ import jax.numpy as jnp
 import numpy as np
 from matplotlib.figure import Figure
 
-from multigrade import paper
 from multigrade.curvature import auxiliary_map, iteration_spectrum, spectrum_of_map
-from multigrade.lab.images import shrunk
 from multigrade.networks import Network
 from multigrade.pictures.files import add_noise
 from multigrade.pictures.free import draw_picture
 from multigrade.restore.operators import Identity
 from multigrade.restore.restoration import RestorationTask, pixel_coordinates
 from multigrade.training import Observation, Plan, train_grades
+from multigrade_paper import numbers as paper
+from multigrade_paper.images import shrunk
 
 SIZE, NOISE, STEPS, EVERY, RATE, BETA = 32, 30, 4000, 500, 5e-4, 1.0  # our choice
 WEIGHTS = (0.05, 0.005)  # lambda: few entries of u are not 0, and most are

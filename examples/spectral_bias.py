@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from multigrade.curvature import frequency_figure
-from multigrade.lab.store import Store
+from multigrade_paper.store import Store
 
 METHODS = ("SGDL", "MGDL", "MSDL")
 

@@ -17,7 +17,7 @@ import numpy as np
 from scipy.stats import rankdata
 
 from multigrade.curvature.tracking import loss_rises, num_oscillating
-from multigrade.lab.store import Store
+from multigrade_paper.store import Store
 
 NUM_DRAWS = 1000
 VARIANTS = ("SGDL", "MGDL", "no freezing", "deep grades", "no residual", "residual only")

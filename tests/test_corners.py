@@ -13,16 +13,16 @@ import pytest
 from multigrade import MultiGradeRegressor, NoImprovement, Observation, Outcome, Plan, load_estimator
 from multigrade.curvature.tracking import summarise_spectrum
 from multigrade.files import atomic_path, check_place, is_same_file, read_arrays, write_arrays
-from multigrade.lab.claims.ledger import _epochs, _of_shared_seeds, _paired
-from multigrade.lab.claims.measures import mean
-from multigrade.lab.job import Job, Result, Saved
-from multigrade.lab.store import Store
 from multigrade.tables import read_table
 from multigrade.training import minimise
 from multigrade.training.checkpoint import describe
 from multigrade.training.grades import moments
 from multigrade.training.problem import GradeProblem
 from multigrade.training.record import RunRecord
+from multigrade_paper.claims.ledger import _epochs, _of_shared_seeds, _paired
+from multigrade_paper.claims.measures import mean
+from multigrade_paper.job import Job, Result, Saved
+from multigrade_paper.store import Store
 
 from .fuzz import judge
 from .small_fits import SMALL, X, Y, assert_same, fit

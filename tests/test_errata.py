@@ -5,9 +5,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from multigrade.curvature import dense_hessian
-from multigrade.lab.claims.reconstruction import PAPER
 from multigrade.networks import Network
 from multigrade.synthetic import setting
+from multigrade_paper.claims.reconstruction import PAPER
 
 
 def test_a_bounded_sum_need_not_converge():

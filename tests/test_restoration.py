@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 from scipy.ndimage import gaussian_filter
 
-from multigrade import MultiGrade, Network, paper, restore, structures
+from multigrade import MultiGrade, Network, restore, structures
 from multigrade.curvature import SpectrumObserver
-from multigrade.lab import catalogue
 from multigrade.pictures.files import add_blur, add_noise, load
 from multigrade.restore.baselines import interpolate_grid
 from multigrade.restore.judges import SecondLook, estimated_psnr
@@ -30,6 +29,8 @@ from multigrade.restore.restoration import (
 )
 from multigrade.restore.variational import huber, objective, solve
 from multigrade.training import Plan, train_grades
+from multigrade_paper import catalogue
+from multigrade_paper import numbers as paper
 
 CAMERA = load(":camera").pixels[64:192:2, 160:288:2]  # 64 x 64
 SMALL = {"width": 24, "layers": 1, "grades": 2, "steps": 60}

@@ -4,6 +4,7 @@ A test of a defect is worth something only if it fails where the defect is. Each
 defect by what does the old harm; the test must then fail, and docs/reliability.md lists which is which.
 """
 
+import os
 import shutil
 import subprocess
 import sys
@@ -63,7 +64,7 @@ UNDOINGS = [
     ),
     Undoing(
         "a diverged run has a PSNR",
-        "lab/claims/measures.py",
+        "reproduction/multigrade_paper/claims/measures.py",
         'if metric.endswith("psnr") and has_diverged(cell):',
         "if False:",
         "test_corners.py::test_a_run_that_diverged_has_no_psnr_whatever_was_stored",
@@ -148,14 +149,14 @@ UNDOINGS = [
     ),
     Undoing(
         "runs of unlike length and noise are paired",
-        "lab/claims/ledger.py",
+        "reproduction/multigrade_paper/claims/ledger.py",
         "return of(min(shared, key=distance)) if shared else matching",
         "return matching",
         "test_corners.py::test_runs_are_paired_by_length_and_draw_of_the_noise",
     ),
     Undoing(
         "a job of one's own breaks the report",
-        "report/page.py",
+        "reproduction/multigrade_paper/report/page.py",
         'str(job.setup.image or "own")',
         'job.settings["image"]',
         "test_corners.py::test_results_without_pictures_or_image_break_no_report",
@@ -173,16 +174,17 @@ UNDOINGS = [
 def fails(undoing: Undoing) -> bool:
     """Whether the test fails in a copy of the package that has the defect."""
     with tempfile.TemporaryDirectory(prefix="multigrade-undo-") as folder:
-        for part in ("multigrade", "tests"):
+        for part in ("src", "reproduction/multigrade_paper", "tests"):
             shutil.copytree(ROOT / part, Path(folder) / part, ignore=shutil.ignore_patterns("__pycache__"))
         shutil.copy(ROOT / "pyproject.toml", folder)
-        file = Path(folder) / "multigrade" / undoing.file
+        file = Path(folder) / ("" if undoing.file.startswith("reproduction") else "src/multigrade") / undoing.file
         text = file.read_text()
         if undoing.mended not in text:
             raise ValueError(f"{undoing.file} has no line {undoing.mended!r} any more: bring tests/undo.py up to date")
         file.write_text(text.replace(undoing.mended, undoing.broken))
+        environment = os.environ | {"PYTHONPATH": f"{folder}/src:{folder}/reproduction"}
         command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"tests/{undoing.test}"]
-        run = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+        run = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, env=environment)
         if run.returncode not in (0, 1):  # 1: tests failed; anything else is no test at all
             raise ValueError(f"{undoing.test} could not be run:\n{run.stdout}{run.stderr}")
         return run.returncode == 1

@@ -14,12 +14,12 @@ from PIL import Image
 from multigrade import MultiGradeRegressor, load_estimator
 from multigrade.curvature.tracking import load_spectrum, save_spectrum
 from multigrade.files import read_arrays, write_arrays
-from multigrade.lab.job import Job, Result
-from multigrade.lab.store import Store
 from multigrade.model import MultiGrade
 from multigrade.pictures import files as pictures
 from multigrade.tables import read_table
 from multigrade.training.record import RunRecord
+from multigrade_paper.job import Job, Result
+from multigrade_paper.store import Store
 
 from . import judge
 from .mutate import mutated_array, mutated_bytes, mutated_json, mutated_table

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from multigrade.lab.job import Job, Result
-from multigrade.lab.store import Store
 from multigrade.training.record import RunRecord
+from multigrade_paper.job import Job, Result
+from multigrade_paper.store import Store
 
 from ..fuzz import judge, options
 from .cases import dear

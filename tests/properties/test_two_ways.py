@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
-from multigrade.lab.threads import thread_environment
+from multigrade.threads import thread_environment
 
 from ..lab import small
 
@@ -24,10 +24,10 @@ NUM_CASES = max(settings.default.max_examples // 500, 4)
 
 RUN = """
 import json, sys
-from multigrade.lab.executors import Experiment, run_jobs
-from multigrade.lab.job import Job
-from multigrade.lab.store import Store
-from tests.lab import small
+from multigrade_paper.executors import Experiment, run_jobs
+from multigrade_paper.job import Job
+from multigrade_paper.store import Store
+from tests.reproduction import small
 folder, executor, cases = sys.argv[1:]
 jobs = [Job("small", "small", case) for case in json.loads(cases)]
 reports = run_jobs(jobs, Store(folder), Experiment(small.run), executor=executor, workers=2)

@@ -19,13 +19,13 @@ from safetensors.numpy import load_file
 
 from multigrade import cli, structures
 from multigrade.files import write_arrays
-from multigrade.lab.executors import Experiment, run_jobs
-from multigrade.lab.job import Job, Result
-from multigrade.lab.store import Store
 from multigrade.model import grades_to_arrays
 from multigrade.tables import read_table, write_predictions
 from multigrade.training import Checkpointing, Plan, fit_grades
 from multigrade.training.record import records_to_arrays
+from multigrade_paper.executors import Experiment, run_jobs
+from multigrade_paper.job import Job, Result
+from multigrade_paper.store import Store
 
 from ..lab import small
 
