@@ -291,7 +291,6 @@ def test_demo_draws_a_picture(tmp_path):
     result = run("demo", "--steps", 200, "-o", "demo.png", "-q", "--no-picture", cwd=tmp_path)
     assert "MGDL-1" in result.stdout
     assert (tmp_path / "demo.png").read_bytes().startswith(b"\x89PNG")
-    assert "Runs beside the paper" in (tmp_path / "demo.html").read_text()
 
 
 BAD_PICTURES = {

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from multigrade import Outcome, Plan, Regression, fit_grades, structures
+from multigrade import Outcome, Plan, Regression, extras, fit_grades, structures
 from multigrade.progress import LEVELS, ProgressObserver, grade_lines, sparkline
 from multigrade.tensorboard import TensorBoardObserver
 from multigrade.training import RunRecord
@@ -155,8 +155,8 @@ def test_event_files_hold_the_record(tmp_path):
 
 
 def test_without_the_extra_one_line_says_what_to_install(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "tensorboard.summary", None)
-    with pytest.raises(ValueError, match=r"pip install 'multigrade\[tensorboard\]'"):
+    monkeypatch.setattr(extras, "find_spec", lambda name: None)
+    with pytest.raises(ModuleNotFoundError, match=r"pip install 'multigrade\[tensorboard\]'"):
         TensorBoardObserver(tmp_path)
 
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from .commands import image, info, solve, spectrum, table
+from .commands import demo, image, info, solve, spectrum, table
 from .commands._record import command_of
 from .version import __version__
 
@@ -67,7 +67,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 for command in (
-    command_of(table.Fit), table.predict, command_of(solve.Solve), command_of(spectrum.Spectrum),
+    demo.demo, command_of(table.Fit), table.predict, command_of(solve.Solve), command_of(spectrum.Spectrum),
     *map(command_of, (image.Regress, image.Denoise, image.Deblur, image.Inpaint, image.Upsample)),
     info.info,
 ):  # fmt: skip
@@ -76,7 +76,7 @@ for command in (
 # Commands of other packages: the entry points of this group, functions or records. The laboratory's are known by name,
 # so that one that is not installed can be told from one that does not exist.
 GROUP = "multigrade.commands"
-LABORATORY = ("demo", "reproduce", "runs", "claims", "evidence", "report")
+LABORATORY = ("reproduce", "runs", "claims", "evidence", "report")
 
 
 def _not_installed(name: str) -> None:
@@ -121,7 +121,7 @@ def main() -> None:
     atexit.register(_leave)  # the first to be registered is the last to be called
     try:
         app()
-    except (ValueError, TypeError, OSError, MemoryError, RuntimeError) as error:
+    except (ValueError, TypeError, OSError, MemoryError, RuntimeError, ModuleNotFoundError) as error:
         if "--debug" in sys.argv or not (message := _one_line(error)):
             raise
         print(f"multigrade: {message}", file=sys.stderr)

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from .extras import require
 from .training.observers import Observation, Snapshot
 
 TAGS = {"train_loss": "loss/training", "validation_loss": "loss/validation"}
@@ -31,7 +32,10 @@ class TensorBoardObserver:
         self.folder = Path(folder)
         if self.folder.exists() and not self.folder.is_dir():
             raise ValueError(f"the TensorBoard folder must be a folder; {self.folder} is a file")
-        self._writer = _writer_class()
+        require("tensorboard")
+        from tensorboard.summary import Writer
+
+        self._writer = Writer
         self._open: Any = None
         self._grade = -1
         self._written: dict[str, int] = {}
@@ -72,11 +76,3 @@ class TensorBoardObserver:
             if first.size and first.dtype.kind in "biuf":
                 self._open.add_scalar(tag, float(first[0]), int(step))
         self._written[tag] = len(steps)
-
-
-def _writer_class():
-    try:
-        from tensorboard.summary import Writer
-    except ImportError:
-        raise ValueError("TensorBoard files need an extra: pip install 'multigrade[tensorboard]'") from None
-    return Writer

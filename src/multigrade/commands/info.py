@@ -9,7 +9,9 @@ from typing import Annotated
 
 import typer
 
-SHOWN = ("jax", "jaxlib", "optax", "numpy", "scipy", "scikit-learn", "scikit-image", "safetensors", "typer", "rich")
+from ..extras import MODULES, find_missing
+
+SHOWN = ("jax", "jaxlib", "optax", "numpy", "scipy", "scikit-learn", "safetensors", "typer", "rich")
 # What decides how many threads and which devices are used, where it is set.
 VARIABLES = (
     "JAX_PLATFORMS", "CUDA_VISIBLE_DEVICES", "XLA_FLAGS", "XLA_PYTHON_CLIENT_PREALLOCATE", "OMP_NUM_THREADS",
@@ -44,48 +46,20 @@ def gather() -> dict[str, dict]:
 
     from ..threads import num_cores
 
-    extras = metadata.metadata("multigrade").get_all("Provides-Extra") or []
     devices = {f"device {d.id}": " ".join(dict.fromkeys((d.platform, d.device_kind))) for d in jax.devices()}
     return {
         "versions": {"multigrade": metadata.version("multigrade"), "python": platform.python_version()}
         | {name: metadata.version(name) for name in SHOWN},
         "machine": {"system": platform.platform(), "python at": sys.executable, "cores to use": num_cores(), **devices},
-        "extras": {name: _state_of_extra(name) for name in extras},
+        "extras": {
+            extra: f"missing {', '.join(missing)}: pip install 'multigrade[{extra}]'"
+            if (missing := find_missing(extra))
+            else "installed"
+            for extra in MODULES
+        },
         "caches": {
             "compiled programs": jax.config.values["jax_compilation_cache_dir"]
             or "not kept between runs; set JAX_COMPILATION_CACHE_DIR to a folder to keep them",
         },
         "environment": {name: os.environ[name] for name in VARIABLES if name in os.environ} or {"": "nothing set"},
     }
-
-
-def _state_of_extra(name: str) -> str:
-    """``installed``, or what is missing and the command that installs it."""
-    missing = [str(requirement) for requirement in _requirements(name) if not _is_met(requirement)]
-    if not missing:
-        return "installed"
-    return f"missing {', '.join(missing)}: pip install 'multigrade[{name}]'"
-
-
-def _requirements(extra: str) -> list:
-    """What an extra asks for, those of extras of ours that it includes among them."""
-    from packaging.requirements import Requirement
-
-    found = []
-    for line in metadata.requires("multigrade") or []:
-        requirement = Requirement(line)
-        if requirement.marker is None or not requirement.marker.evaluate({"extra": extra}):
-            continue
-        if requirement.name == "multigrade":
-            found += [inner for name in sorted(requirement.extras) for inner in _requirements(name)]
-        else:
-            requirement.marker = None
-            found.append(requirement)
-    return found
-
-
-def _is_met(requirement) -> bool:
-    try:
-        return requirement.specifier.contains(metadata.version(requirement.name), prereleases=True)
-    except metadata.PackageNotFoundError:
-        return False

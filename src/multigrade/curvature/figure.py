@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..extras import require
 from ..training.record import RunRecord, starts
 from .tracking import spectrum_of
 
@@ -25,6 +26,7 @@ def spectrum_figure(runs: Mapping[str, Sequence[RunRecord]], *, name: str = "spe
     Figure
         Of Matplotlib.
     """
+    require("plots")
     from matplotlib.figure import Figure
 
     if not runs:

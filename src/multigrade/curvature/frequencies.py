@@ -19,6 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import Partial
 
+from ..extras import require
 from ..training.record import RunRecord, starts
 
 if TYPE_CHECKING:
@@ -185,6 +186,7 @@ def frequency_figure(runs: Mapping[str, Sequence[RunRecord]]) -> "Figure":
     Figure
         Of Matplotlib.
     """
+    require("plots")
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(1.5 + 4 * len(runs), 3.6), layout="constrained")

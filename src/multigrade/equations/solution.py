@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ..extras import require
 from ..files import check_output, read_arrays, write_arrays
 from ..model import MultiGrade, model_from_arrays, model_to_arrays
 from .domains import Domain
@@ -131,6 +132,7 @@ class Solution:
 
         Points outside of the domain stay empty.
         """
+        require("plots")
         from matplotlib.figure import Figure
 
         from ..files import atomic_path

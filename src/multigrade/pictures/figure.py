@@ -1,3 +1,4 @@
+# ruff: noqa: E402
 """The before/after figure: input, every grade, result, reference and where the error is."""
 
 import dataclasses
@@ -7,6 +8,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+
+from ..extras import require
+
+require("plots")  # before its modules
+
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 

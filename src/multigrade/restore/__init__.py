@@ -13,6 +13,11 @@ networks  the paper's networks trained our way; the default elsewhere.
 paper     the paper's networks trained as in the paper: hours on a laptop for anything but small pictures.
 """
 
+# ruff: noqa: E402
+from ..extras import require
+
+require("pictures")  # before anything that imports them
+
 from .metrics import psnr, ssim
 from .noise import estimate_noise_sigma
 from .operators import BlockAverage, GaussianBlur, Identity, KernelBlur, Mask, Operator

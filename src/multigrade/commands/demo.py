@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from ..extras import find_missing
+
 
 def demo(
     output: Annotated[Path, typer.Option("-o", "--output", help="Where to write the picture.")] = Path(
@@ -21,24 +23,23 @@ def demo(
     descent steps, per grade for MGDL, as in the paper; a step of a grade is cheaper, so the time is about the same.
     A minute for the function, another for the picture.
     """
-    from multigrade.files import check_output
+    from ..files import check_output
 
     check_output(output, (".png", ".svg", ".pdf"))
     if steps < 1:
         raise ValueError(f"--steps must be at least 1; got {steps}")
     if not 0 <= seed < 2**32:
         raise ValueError(f"--seed must be from 0 to 2**32 - 1; got {seed}")
-    from multigrade import structures
-    from multigrade.progress import ProgressObserver
-    from multigrade.synthetic import setting
-    from multigrade.training import Plan, fit_grades
-    from multigrade_paper.numbers import SYNTHETIC_RATES
+    from .. import structures
+    from ..progress import ProgressObserver
+    from ..synthetic import RATES, setting
+    from ..training import Plan, fit_grades
 
     data = setting(1)
     fits = {}
     for method in ("SGDL", "MGDL"):
         name = f"{method}-1"
-        structure, rate = structures.PAPER[name], SYNTHETIC_RATES["1", method]
+        structure, rate = structures.PAPER[name], RATES["1", method]
         with ProgressObserver(len(structure), name) as progress:
             fits[name] = fit_grades(
                 structure, data.x_train, data.y_train,
@@ -46,65 +47,29 @@ def demo(
                 validation=(data.x_validation, data.y_validation),
             )  # fmt: skip
     _print(fits, data)
+    if find_missing("plots"):
+        print("no figure is drawn: pip install 'multigrade[pictures,plots]' brings what that needs")
+        return
     _draw(fits, data, output)
     print(f"figure written to {output}")
-    command = f"multigrade demo --steps {steps} --seed {seed}"
-    jobs = _function_jobs(fits, data, {"epochs": steps, "seed": seed, "command": command})
-    if picture:
-        beside = output.with_name(f"{output.stem}-picture{output.suffix}")
-        jobs.append(_denoise(beside, {"seed": seed, "command": command}, quiet))
-        print(f"figure written to {beside}")
-    page = output.with_suffix(".html")
-    _report(jobs, page)
-    print(f"report written to {page}")
+    if not picture:
+        return
+    if find_missing("pictures"):
+        print("no picture is denoised: pip install 'multigrade[pictures,plots]' brings what that needs")
+        return
+    beside = output.with_name(f"{output.stem}-picture{output.suffix}")
+    _denoise(beside, seed, quiet)
+    print(f"figure written to {beside}")
 
 
-def _function_jobs(fits, data, common: dict) -> list:
-    """The fits as jobs with their results, for the report."""
-    import numpy as np
-
-    from multigrade_paper.experiments.descent import GRID, ends
-    from multigrade_paper.job import Job, Result
-    from multigrade_paper.numbers import SYNTHETIC_RATES
-
-    jobs, every = [], len(data.x_test) // GRID
-    for name, fit in fits.items():
-        method = name.partition("-")[0]
-        settings = {"setting": 1, "method": method, "structure": name, "learning_rate": SYNTHETIC_RATES["1", method]}
-        settings |= common
-        stages = [np.asarray(stage) for stage in fit.model.staged(data.x_test)]
-        metrics = {**ends(fit.records), "test_loss": 0.5 * float(np.mean((stages[-1] - data.y_test) ** 2))}
-        arrays = {"x": data.x_test[::every, 0], "target": data.y_test[::every, 0]}
-        arrays["stages"] = np.stack([stage[::every, 0] for stage in stages])
-        jobs.append((Job("demo", "demo", settings), Result(metrics, fit.records, arrays)))
-    return jobs
-
-
-def _report(jobs, path: Path) -> None:
-    """A page of what was done, by way of a store that is gone afterwards."""
-    import tempfile
-
-    from multigrade_paper.report import write_page
-    from multigrade_paper.store import Store
-
-    with tempfile.TemporaryDirectory() as folder:
-        store = Store(Path(folder) / "demo")
-        for job, result in jobs:
-            store.save(job, result, {"seconds": sum(record.seconds for record in result.records)})
-        write_page(store, path)
-
-
-def _denoise(path: Path, common: dict, quiet: bool):
-    """A free picture with noise of level 20, restored by four grades without being told how noisy it is.
-
-    The figure is drawn; the job and its result are given back.
-    """
-    from multigrade import pictures, restore
-    from multigrade.pictures.figure import Panel, comparison_figure
-    from multigrade.progress import ProgressObserver
+def _denoise(path: Path, seed: int, quiet: bool) -> None:
+    """Draw a free picture with noise of level 20, restored by four grades that are not told how noisy it is."""
+    from .. import pictures, restore
+    from ..pictures.figure import Panel, comparison_figure
+    from ..progress import ProgressObserver
 
     clean = pictures.load(":camera").pixels[:384:3, 96:480:3]
-    noisy, seed = pictures.add_noise(clean, 20, seed=common["seed"]), common["seed"]
+    noisy = pictures.add_noise(clean, 20, seed=seed)
     with ProgressObserver(4, "denoise") as progress:
         options = restore.Options(
             recipe="networks", width=64, steps=1000, seed=seed, observers=() if quiet else (progress,)
@@ -115,18 +80,6 @@ def _denoise(path: Path, common: dict, quiet: bool):
     values = " / ".join(f"{grade['psnr']:.2f}" for grade in restored.metrics["grades"])
     before, sigma = restored.metrics["input"]["psnr"], restored.metrics["noise_sigma"]
     print(f"denoising a picture (noise 20, estimated {sigma:.1f}): {before:.2f} dB, after each grade {values} dB")
-    return _picture_job(restored, noisy, clean, common)
-
-
-def _picture_job(restored, noisy, clean, common: dict):
-    from multigrade_paper.job import Job, Result
-
-    grades = [grade["psnr"] for grade in restored.metrics["grades"]]
-    settings = {"task": "denoise", "image": "camera", "noise": 20, "method": "MGDL", "epochs": 1000, **common}
-    shown = {"input": noisy, **{f"grade {k}": stage for k, stage in enumerate(restored.stages, 1)}}
-    shown |= {"result": restored.stages[-1], "reference": clean}
-    metrics = {**restored.metrics, "test_psnr": grades[-1], "grades_test_psnr": grades}
-    return Job("demo", "demo", settings), Result(metrics, restored.records, {}, shown)
 
 
 def _print(fits, data) -> None:
@@ -153,8 +106,8 @@ def _draw(fits, data, path: Path) -> None:
     """Target and fits above, loss curves beneath, one column per model."""
     from matplotlib.figure import Figure
 
-    from multigrade.files import atomic_path
-    from multigrade.training.record import starts
+    from ..files import atomic_path
+    from ..training.record import starts
 
     figure = Figure(figsize=(11, 6.5), layout="constrained")
     axes = figure.subplots(2, len(fits), sharey="row")
