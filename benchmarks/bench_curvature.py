@@ -23,9 +23,9 @@ from multigrade.curvature import (
     relu_hessian,
 )
 from multigrade.networks import Network
-from multigrade.objectives import LeastSquares, Rows
 from multigrade.synthetic import setting
 from multigrade.training import Plan, fit_grades
+from multigrade.training.objectives import LeastSquares, Rows
 
 EPOCHS = 20_000
 CADENCE = 10_000  # epochs between spectra in the paper

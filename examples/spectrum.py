@@ -15,9 +15,9 @@ from multigrade import structures
 from multigrade.curvature import SafeRate, SpectrumObserver, extreme_eigenvalues, spectral_density
 from multigrade.curvature.figure import spectrum_figure
 from multigrade.curvature.tracking import summarise_spectrum
-from multigrade.objectives import LeastSquares, Rows
 from multigrade.synthetic import setting
 from multigrade.training import Plan, fit_grades
+from multigrade.training.objectives import LeastSquares, Rows
 
 RATES = {"SGDL-1": 0.08, "MGDL-1": 0.06}  # the paper's
 

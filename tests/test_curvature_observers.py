@@ -19,8 +19,8 @@ from multigrade.curvature import (
     summarise_spectrum,
 )
 from multigrade.curvature.figure import spectrum_figure
-from multigrade.objectives import LeastSquares, Rows
 from multigrade.training import Checkpointing, Outcome, Plan, fit_grades
+from multigrade.training.objectives import LeastSquares, Rows
 
 X = np.linspace(0, 1, 40)[:, None]
 Y = np.sin(9 * X)

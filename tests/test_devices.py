@@ -16,7 +16,7 @@ import dataclasses
 import jax, jax.numpy as jnp, numpy as np
 from multigrade import Plan, Regression, fit_grades, structures
 from multigrade.networks import Network
-from multigrade.objectives import LeastSquares, Rows
+from multigrade.training.objectives import LeastSquares, Rows
 from multigrade.synthetic import setting
 from multigrade.training.devices import spread_over
 

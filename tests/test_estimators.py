@@ -19,8 +19,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from multigrade import MultiGradeRegressor, MultiScaleRegressor, SingleGradeRegressor, load_estimator
 from multigrade.networks import Network
-from multigrade.objectives import LeastSquares, Rows
 from multigrade.training import Outcome
+from multigrade.training.objectives import LeastSquares, Rows
 
 X, Y = make_friedman1(200, noise=0.5, random_state=0)
 SMALL = {"solver": "muon", "hidden_layer_sizes": (16,), "max_iter": 60, "random_state": 0}

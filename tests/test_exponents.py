@@ -8,8 +8,8 @@ import pytest
 from multigrade import structures
 from multigrade.curvature import ExponentObserver, optimiser_map
 from multigrade.curvature.exponents import Tangents
-from multigrade.objectives import LeastSquares, Rows
 from multigrade.training import Plan, fit_grades
+from multigrade.training.objectives import LeastSquares, Rows
 
 X = np.linspace(0, 1, 30)[:, None]
 Y = np.sin(9 * X)

@@ -8,7 +8,8 @@ from scipy.special import log_softmax
 from sklearn.metrics import log_loss, mean_pinball_loss
 
 from multigrade import Network, Plan, fit_grades, structures
-from multigrade.objectives import (
+from multigrade.training import Regression
+from multigrade.training.objectives import (
     GradedLoss,
     Huber,
     LeastSquares,
@@ -19,7 +20,6 @@ from multigrade.objectives import (
     Rows,
     Squared,
 )
-from multigrade.training import Regression
 
 RANDOM = np.random.default_rng(0)
 SCORES = RANDOM.normal(size=(40, 3)).astype(np.float32)

@@ -20,7 +20,7 @@ from multigrade.estimators.encoding import fit_encoding
 from multigrade.estimators.folds import assign_folds
 from multigrade.estimators.linear import RIDGES, FoldRows, solve_linear
 from multigrade.estimators.mixture import HeldRows, choose_mixture, choose_mixture_beside
-from multigrade.objectives import Squared
+from multigrade.training.objectives import Squared
 
 X, Y = make_friedman1(120, noise=0.5, random_state=0)
 IRIS, KIND = load_iris(return_X_y=True)

@@ -8,8 +8,8 @@ import pytest
 
 from multigrade import MultiGradeRegressor, Plan, fit_grades, structures
 from multigrade.networks import Network
-from multigrade.objectives import LeastSquares, Rows
-from multigrade.sampling import random_rows
+from multigrade.training.objectives import LeastSquares, Rows
+from multigrade.training.sampling import random_rows
 
 
 def probabilities(sampler, num_rows):

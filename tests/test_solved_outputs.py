@@ -5,8 +5,8 @@ import pytest
 import scipy.linalg
 
 from multigrade import MultiGradeRegressor, Plan, fit_grades, solve_least_squares, structures
-from multigrade.objectives import LOSSES
 from multigrade.training import Fit, Regression, correct_outputs, unfreeze
+from multigrade.training.objectives import LOSSES
 
 X = np.linspace(0, 1, 64)[:, None].astype(np.float32)
 Y = np.sin(9 * X) + X

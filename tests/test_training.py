@@ -22,9 +22,9 @@ from multigrade import (
     minimise,
     warmup_cosine,
 )  # fmt: skip
-from multigrade.objectives import over_blocks
-from multigrade.sampling import RandomRows
 from multigrade.training import grades, loop
+from multigrade.training.objectives import over_blocks
+from multigrade.training.sampling import RandomRows
 
 from .references import gradient_descent
 from .small_fits import SMALL, Steps, X, Y, assert_same, fit

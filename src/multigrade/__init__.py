@@ -50,11 +50,11 @@ _PUBLIC = {
     "Network": "networks",
     "MultiScaleNetwork": "networks",
     "FourierFeatures": "networks",
-    "LeastSquares": "objectives",
-    "Rows": "objectives",
-    "FullBatch": "sampling",
-    "RandomRows": "sampling",
-    "random_rows": "sampling",
+    "LeastSquares": "training.objectives",
+    "Rows": "training.objectives",
+    "FullBatch": "training.sampling",
+    "RandomRows": "training.sampling",
+    "random_rows": "training.sampling",
     "solve_least_squares": "least_squares",
     "Plan": "training",
     "Regression": "training",
@@ -95,8 +95,6 @@ if TYPE_CHECKING:
     from .least_squares import solve_least_squares
     from .model import Grade, MultiGrade
     from .networks import FourierFeatures, MultiScaleNetwork, Network
-    from .objectives import LeastSquares, Rows
-    from .sampling import FullBatch, RandomRows, random_rows
     from .training import (
         Checkpointing,
         Fit,
@@ -113,6 +111,8 @@ if TYPE_CHECKING:
         train_grades,
         warmup_cosine,
     )
+    from .training.objectives import LeastSquares, Rows
+    from .training.sampling import FullBatch, RandomRows, random_rows
 
 
 def __getattr__(name: str):

@@ -6,9 +6,7 @@ SGDL is a structure of one grade, so one function trains everything: ``fit_grade
 import dataclasses
 from collections.abc import Sequence
 
-from .networks import AnyNetwork, FourierFeatures, MultiScaleNetwork, Network
-
-Structure = tuple[AnyNetwork, ...]
+from .networks import FourierFeatures, MultiScaleNetwork, Network, Structure
 
 
 def graded(

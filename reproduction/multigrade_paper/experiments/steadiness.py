@@ -22,9 +22,9 @@ from jax import Array
 
 from multigrade.curvature.observers import SpectrumObserver
 from multigrade.networks import Network
-from multigrade.objectives import LeastSquares, Rows
 from multigrade.synthetic import training_points
 from multigrade.training import GradeProblem, Plan, RunRecord, minimise
+from multigrade.training.objectives import LeastSquares, Rows
 
 from ..job import Result
 from .context import Context

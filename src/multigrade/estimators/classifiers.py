@@ -12,7 +12,7 @@ from sklearn.utils import compute_sample_weight
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 
-from ..objectives import Logistic, Loss, Multinomial
+from ..training.objectives import Logistic, Loss, Multinomial
 from .base import GradedEstimator
 from .parameters import ManyGrades, OneGrade
 

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..objectives import Loss, Squared
+from ..training.objectives import Loss, Squared
 from .row_losses import row_losses, row_slopes
 
 RIDGES = 10.0 ** np.arange(1.0, -5.5, -0.5)  # that are tried; our choice

@@ -10,7 +10,7 @@ import numpy as np
 from jax import Array
 
 from ..networks import ACTIVATIONS
-from ..objectives import GradedLoss
+from ..training.objectives import GradedLoss
 
 MAX_LAYERS = 16  # that can have dropout
 RECORDED_ROWS = 128  # of the training rows, at most about so many are looked at for the recorded training loss

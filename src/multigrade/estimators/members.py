@@ -25,8 +25,8 @@ import numpy as np
 
 from ..model import Grade, MultiGrade, apply_grade
 from ..networks import Layer, Members, Network
-from ..objectives import Loss
 from ..training import GradeProblem, NoImprovement, Plan, Run, minimise, warmup_cosine
+from ..training.objectives import Loss
 from ..training.record import Outcome, RunRecord
 from .encoding import Encoding
 from .folds import assign_folds, held_rows, is_surely_positive, padded

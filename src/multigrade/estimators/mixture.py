@@ -8,7 +8,7 @@ import numpy as np
 
 from ..model import Grade, MultiGrade
 from ..networks import Layer, Members, Network
-from ..objectives import Loss
+from ..training.objectives import Loss
 from .encoding import Encoding
 from .folds import is_surely_positive
 from .row_losses import row_losses

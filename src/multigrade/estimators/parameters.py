@@ -11,8 +11,8 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from .. import structures
 from ..model import MultiGrade
 from ..networks import ACTIVATIONS
-from ..objectives import Loss
 from ..training import OPTIMISERS
+from ..training.objectives import Loss
 from ..training.record import RunRecord
 from .encoding import Encoding
 from .rows import weighted_moments

@@ -16,8 +16,8 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from .. import structures
 from ..model import Grade, MultiGrade
 from ..networks import ACTIVATIONS, MultiScaleNetwork, Network
-from ..objectives import LOSSES, Loss
 from ..training import OPTIMISERS, fit_high_precision
+from ..training.objectives import LOSSES, Loss
 from ..training.record import RunRecord
 from .base import GradedEstimator
 from .parameters import ManyGrades, OneGrade, widths

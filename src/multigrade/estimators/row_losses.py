@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..objectives import Loss
+from ..training.objectives import Loss
 
 BLOCK_ROWS = 8192  # at a time: one program for tables of all lengths
 

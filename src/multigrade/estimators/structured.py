@@ -8,8 +8,8 @@ import numpy as np
 from sklearn.model_selection import train_test_split
 
 from ..model import MultiGrade
-from ..objectives import Squared
 from ..training import Fit, Never, NoImprovement, Plan, Regression, fit_grades, warmup_cosine
+from ..training.objectives import Squared
 from ..training.optimisers import default_rate
 from ..training.record import Outcome
 from .parameters import Parameters

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from ..networks import AnyNetwork, Layer, Network
-from ..objectives import BLOCK_LANES, Rows, over_blocks
+from ..training.objectives import BLOCK_LANES, Rows, over_blocks
 
 BLOCK_ROWS = 2048  # pixels per pass
 # Parts of the neurons for which the gradient is compiled, of the first hidden layer and of deeper ones, where more

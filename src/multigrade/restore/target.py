@@ -20,8 +20,8 @@ from jax import Array
 
 from ..model import Grade, apply_grade
 from ..networks import AnyNetwork
-from ..objectives import LeastSquares, Rows
 from ..training.grades import GradeProblem, absorb_moments, moments, zero_output
+from ..training.objectives import LeastSquares, Rows
 
 KEPT_BYTES = 2**31  # features beyond this are computed when they are needed
 NUM_WATCHED = 2**14  # losses are recorded on so many pixels, spread evenly

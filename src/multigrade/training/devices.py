@@ -19,7 +19,7 @@ import numpy as np
 from jax import Array
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from ..objectives import LeastSquares, Rows
+from .objectives import LeastSquares, Rows
 
 AXIS = "rows"
 

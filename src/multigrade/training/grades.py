@@ -20,8 +20,7 @@ import numpy as np
 from jax import Array
 
 from ..model import Grade, MultiGrade, grades_to_arrays
-from ..networks import AnyNetwork, Layer
-from ..structures import Structure
+from ..networks import AnyNetwork, Layer, Structure
 from .checkpoint import Checkpoint, Checkpointing, as_checkpointing, fingerprint
 from .loop import Run, Saving, minimise
 from .observers import TellsLeftOut

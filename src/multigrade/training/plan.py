@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import optax
 
-from ..sampling import FullBatch, RandomRows
 from .observers import Observer
 from .optimisers import check_rate, make_optimiser
+from .sampling import FullBatch, RandomRows
 from .stopping import Never
 
 

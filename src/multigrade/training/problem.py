@@ -14,7 +14,7 @@ class GradeProblem(NamedTuple):
 
     Parameters
     ----------
-    objective : an objective, see ``multigrade.objectives``
+    objective : an objective, see ``multigrade.training.objectives``
         ``objective(params, auxiliary, data)`` is (loss, next auxiliary); ``value_and_grad`` adds the gradient.
     data : a pytree of arrays, which the objective and the sampler understand
     scale : epsilon_l, which multiplies the grade's output

@@ -18,16 +18,15 @@ from jax.tree_util import Partial
 
 from ..least_squares import solve_least_squares
 from ..model import Grade, apply_grade
-from ..networks import AnyNetwork, Layer, Network
-from ..objectives import GradedLoss, LeastSquares, Loss, Rows, Squared
-from ..sampling import RandomRows, random_rows
-from ..structures import Structure
+from ..networks import AnyNetwork, Layer, Network, Structure
 from .checkpoint import Checkpointing, as_checkpointing, fingerprint
 from .devices import Spread, spread_over
 from .grades import Fit, check_structure, standardised, train_grades, zero_output
 from .high_precision import fit_high_precision
+from .objectives import GradedLoss, LeastSquares, Loss, Rows, Squared
 from .plan import Plan
 from .problem import GradeProblem
+from .sampling import RandomRows, random_rows
 
 
 @dataclasses.dataclass(frozen=True)

@@ -12,9 +12,9 @@ from jax import Array
 
 from ..model import Grade, MultiGrade
 from ..networks import Network
-from ..objectives import LeastSquares, Rows
 from .grades import Fit
 from .loop import minimise
+from .objectives import LeastSquares, Rows
 from .plan import Plan
 from .problem import GradeProblem
 

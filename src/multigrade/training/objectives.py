@@ -17,7 +17,7 @@ import numpy as np
 import scipy.special
 from jax import Array
 
-from .networks import AnyNetwork, tree_sum
+from ..networks import AnyNetwork, tree_sum
 
 # The gradient is summed over blocks of rows whose activations stay in the cache, two blocks at a time, which XLA runs
 # on two cores: on the paper's 128-wide networks a step takes half the time of one pass over all rows, and its memory
