@@ -14,6 +14,6 @@ NAMED = re.compile(r"^(\w[\w, ]*) : (?=.)", re.MULTILINE)
 
 class Descriptions(griffe.Extension):
     def on_object(self, *, obj: griffe.Object, **_) -> None:
-        if obj.docstring is not None and ".estimators." not in obj.path:
+        if obj.docstring is not None and ".tables." not in obj.path:
             described = lambda section: NAMED.sub(r"\1\n    ", section[0])  # noqa: E731
             obj.docstring.value = SECTION.sub(described, obj.docstring.value)

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from multigrade import cli, load_estimator
-from multigrade.tables import write_predictions
+from multigrade.tables.files import write_predictions
 
 RUN = [sys.executable, "-m", "multigrade"]
 

@@ -13,7 +13,7 @@ import pytest
 from multigrade import MultiGradeRegressor, NoImprovement, Observation, Outcome, Plan, load_estimator
 from multigrade.curvature.tracking import summarise_spectrum
 from multigrade.files import atomic_path, check_place, is_same_file, read_arrays, write_arrays
-from multigrade.tables import read_table
+from multigrade.tables.files import read_table
 from multigrade.training import minimise
 from multigrade.training.checkpoint import describe
 from multigrade.training.grades import moments

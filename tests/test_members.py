@@ -16,10 +16,10 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from multigrade import MultiGradeClassifier, MultiGradeRegressor, SingleGradeClassifier, load_estimator
 from multigrade.commands.table import Fit
-from multigrade.estimators.encoding import fit_encoding
-from multigrade.estimators.folds import assign_folds
-from multigrade.estimators.linear import RIDGES, FoldRows, solve_linear
-from multigrade.estimators.mixture import HeldRows, choose_mixture, choose_mixture_beside
+from multigrade.tables.encoding import fit_encoding
+from multigrade.tables.folds import assign_folds
+from multigrade.tables.linear import RIDGES, FoldRows, solve_linear
+from multigrade.tables.mixture import HeldRows, choose_mixture, choose_mixture_beside
 from multigrade.training.objectives import Squared
 
 X, Y = make_friedman1(120, noise=0.5, random_state=0)

@@ -11,7 +11,7 @@ and the model is the sum of all grades.
 
 Where to look:
 
-    estimators      MultiGradeRegressor, SingleGradeRegressor, MultiScaleRegressor, MultiGradeClassifier,
+    tables          MultiGradeRegressor, SingleGradeRegressor, MultiScaleRegressor, MultiGradeClassifier,
                     SingleGradeClassifier, load_estimator
     training        fit_grades, train_grades, minimise; Plan, Regression, Checkpointing, GradeProblem; Fit, Outcome
     networks        Network, MultiScaleNetwork, FourierFeatures; structures.graded and the paper's structures
@@ -39,12 +39,12 @@ if "jax" not in sys.modules:
 
 # name: module that holds it (None: the name is a module itself)
 _PUBLIC = {
-    "MultiGradeRegressor": "estimators",
-    "SingleGradeRegressor": "estimators",
-    "MultiScaleRegressor": "estimators",
-    "MultiGradeClassifier": "estimators",
-    "SingleGradeClassifier": "estimators",
-    "load_estimator": "estimators",
+    "MultiGradeRegressor": "tables",
+    "SingleGradeRegressor": "tables",
+    "MultiScaleRegressor": "tables",
+    "MultiGradeClassifier": "tables",
+    "SingleGradeClassifier": "tables",
+    "load_estimator": "tables",
     "Grade": "model",
     "MultiGrade": "model",
     "Network": "networks",
@@ -84,7 +84,7 @@ __all__ = ["__version__", *_PUBLIC]
 
 if TYPE_CHECKING:
     from . import convex, curvature, equations, pictures, restore, structures, synthetic, training
-    from .estimators import (
+    from .tables import (
         MultiGradeClassifier,
         MultiGradeRegressor,
         MultiScaleRegressor,

@@ -16,7 +16,7 @@ from multigrade.curvature.tracking import load_spectrum, save_spectrum
 from multigrade.files import read_arrays, write_arrays
 from multigrade.model import MultiGrade
 from multigrade.pictures import files as pictures
-from multigrade.tables import read_table
+from multigrade.tables.files import read_table
 from multigrade.training.record import RunRecord
 from multigrade_paper.job import Job, Result
 from multigrade_paper.store import Store

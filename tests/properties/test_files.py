@@ -13,7 +13,7 @@ from hypothesis.extra import numpy as hnp
 from multigrade.files import finite, read_arrays, write_arrays
 from multigrade.model import Grade, MultiGrade, network_from_json, network_to_json
 from multigrade.networks import ACTIVATIONS, Network
-from multigrade.tables import numbered, read_table, target_columns, write_predictions
+from multigrade.tables.files import numbered, read_table, target_columns, write_predictions
 from multigrade.training.checkpoint import describe, fingerprint
 from multigrade.training.record import Outcome, RunRecord, names_of, path_of
 
@@ -110,7 +110,7 @@ def test_predictions_come_back_from_a_table(folder, values, suffix, header):
 
 @given(st.lists(names.filter(lambda name: "," not in name and name.strip() == name and name), unique=True, min_size=1))
 def test_columns_are_found_by_their_names(columns):
-    from multigrade.tables import Table
+    from multigrade.tables.files import Table
 
     table = Table(tuple(columns), np.zeros((1, len(columns))))
     assert target_columns(table, ",".join(columns)) == columns

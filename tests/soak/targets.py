@@ -20,7 +20,7 @@ from safetensors.numpy import load_file
 from multigrade import cli, structures
 from multigrade.files import write_arrays
 from multigrade.model import grades_to_arrays
-from multigrade.tables import read_table, write_predictions
+from multigrade.tables.files import read_table, write_predictions
 from multigrade.training import Checkpointing, Plan, fit_grades
 from multigrade.training.record import records_to_arrays
 from multigrade_paper.executors import Experiment, run_jobs

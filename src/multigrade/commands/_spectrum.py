@@ -11,7 +11,7 @@ from ..curvature import SpectrumObserver, edge_of_stability
 from ..networks import MultiScaleNetwork, Network
 from ..structures import graded
 from ..synthetic import RATES, setting
-from ..tables import read_table, split_target
+from ..tables.files import read_table, split_target
 from ..training import Plan, RunRecord, fit_grades
 from ..training.observers import Observer
 from .spectrum import METHODS, OPTIMISERS, Spectrum

@@ -61,7 +61,7 @@ class Fit:
 
     def run(self) -> None:
         from ..files import check_output
-        from ..tables import numbered, read_table, split_target, target_columns
+        from ..tables.files import numbered, read_table, split_target, target_columns
 
         check_output(self.model, (".safetensors",))
         self._check()
@@ -108,14 +108,14 @@ class Fit:
 
     def _estimator(self):
         """The estimator of the method, with its own value of whatever is None."""
-        from .. import estimators
+        from .. import tables
 
         names = {"mgdl": "MultiGrade", "sgdl": "SingleGrade", "msdl": "MultiScale"}
         if self.method not in names:
             raise ValueError(f"--method must be one of {', '.join(names)}; got {self.method!r}")
         if self.classify and self.method == "msdl":
             raise ValueError("--method must be mgdl or sgdl with --classify; got msdl")
-        kind = getattr(estimators, names[self.method] + ("Classifier" if self.classify else "Regressor"))
+        kind = getattr(tables, names[self.method] + ("Classifier" if self.classify else "Regressor"))
         given = {
             "n_grades": self.grades, "max_iter": self.steps, "solver": self._solver,
             "learning_rate": self.learning_rate, "early_stopping": self.early_stopping, "random_state": self.seed,
@@ -207,13 +207,13 @@ def predict(
 ) -> None:
     """Predict: multigrade predict m.safetensors new.csv -o out.csv"""
     from ..files import check_output, is_same_file
-    from ..tables import numbered, read_table, write_classes, write_predictions
+    from ..tables.files import numbered, read_table, write_classes, write_predictions
 
     check_output(output, (".csv", ".npz"))
     for file in (data, model):
         if is_same_file(output, file):
             raise ValueError(f"the output {output} is the input {file}; choose another name")
-    from ..estimators import load_estimator
+    from ..tables import load_estimator
 
     estimator: Any = load_estimator(model)
     table = read_table(data, estimator.target_names or ())

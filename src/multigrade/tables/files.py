@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .files import atomic_path
+from ..files import atomic_path
 
 
 class Table(NamedTuple):
