@@ -15,10 +15,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax.scipy.fft import dctn, idctn
 
+from multigrade.pictures import baselines
 from multigrade.pictures.files import add_blur, add_noise
-from multigrade.restore import baselines
-from multigrade.restore.metrics import psnr
-from multigrade.restore.operators import GaussianBlur
+from multigrade.pictures.metrics import psnr
+from multigrade.pictures.operators import GaussianBlur
 from multigrade_paper.images import Pictures
 
 REPEATS = 10

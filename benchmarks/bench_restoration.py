@@ -25,10 +25,10 @@ from benchmarks.bench_imaging import dense_convolution
 from benchmarks.bench_training import flops, matrix_rate
 from multigrade import GradeProblem, Plan, minimise, pictures, restore, structures
 from multigrade.model import Grade
+from multigrade.pictures.graded.awake import apply_with_awake
+from multigrade.pictures.graded.restoration import DIFFERENCES, RestorationTask, pixel_coordinates, soft_threshold
+from multigrade.pictures.operators import GaussianBlur, Identity
 from multigrade.restore import Options
-from multigrade.restore.awake import apply_with_awake
-from multigrade.restore.operators import GaussianBlur, Identity
-from multigrade.restore.restoration import DIFFERENCES, RestorationTask, pixel_coordinates, soft_threshold
 from multigrade.training import Run
 
 ROUNDS = 3

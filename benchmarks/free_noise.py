@@ -13,8 +13,8 @@ import skimage
 from scipy.ndimage import median_filter
 
 from multigrade import restore
-from multigrade.restore import baselines
-from multigrade.restore.metrics import psnr
+from multigrade.pictures import baselines
+from multigrade.pictures.metrics import psnr
 
 from .pictures import middle
 

@@ -17,7 +17,7 @@ import numpy as np
 import skimage
 
 from multigrade import restore
-from multigrade.restore import baselines
+from multigrade.pictures import baselines
 
 from .pictures import middle
 

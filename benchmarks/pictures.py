@@ -26,8 +26,8 @@ import numpy as np
 import skimage
 
 from multigrade import restore
-from multigrade.restore import baselines
-from multigrade.restore.metrics import psnr
+from multigrade.pictures import baselines
+from multigrade.pictures.metrics import psnr
 
 LEVELS = (15, 25, 50)
 KINDS = ("grey", "colour", "clipped", "camera")

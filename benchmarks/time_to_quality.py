@@ -21,7 +21,7 @@ import numpy as np
 from benchmarks import bench_restoration, bench_training
 from benchmarks.bench_imaging import dense_convolution
 from multigrade import structures
-from multigrade.restore.operators import Identity
+from multigrade.pictures.operators import Identity
 from multigrade.threads import num_cores
 from multigrade_paper import catalogue, executors, experiments
 from multigrade_paper.claims.reconstruction import PAPER

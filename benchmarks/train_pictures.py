@@ -19,9 +19,9 @@ import skimage
 from skimage.color import rgb2gray
 
 from multigrade.files import write_arrays
-from multigrade.restore.colour import decorrelated
-from multigrade.restore.learned import Grade, corrections, folded, hidden, load, seen_by
-from multigrade.restore.nonlocal_estimate import nonlocal_passes
+from multigrade.pictures.colour import decorrelated
+from multigrade.pictures.denoise.learned import Grade, corrections, folded, hidden, load, seen_by
+from multigrade.pictures.denoise.nonlocal_estimate import nonlocal_passes
 
 FREE = ("coins", "brick", "grass", "gravel", "moon", "page", "text", "coffee", "chelsea", "rocket",
         "immunohistochemistry", "hubble_deep_field", "retina")  # fmt: skip

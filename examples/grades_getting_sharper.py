@@ -8,7 +8,7 @@ import sys
 from matplotlib.figure import Figure
 
 from multigrade import pictures, restore
-from multigrade.restore.metrics import psnr
+from multigrade.pictures.metrics import psnr
 
 NOISE = 25
 

@@ -16,8 +16,8 @@ from multigrade.curvature import auxiliary_map, iteration_spectrum, spectrum_of_
 from multigrade.networks import Network
 from multigrade.pictures.files import add_noise
 from multigrade.pictures.free import draw_picture
-from multigrade.restore.operators import Identity
-from multigrade.restore.restoration import RestorationTask, pixel_coordinates
+from multigrade.pictures.graded.restoration import RestorationTask, pixel_coordinates
+from multigrade.pictures.operators import Identity
 from multigrade.training import Observation, Plan, train_grades
 from multigrade_paper import numbers as paper
 from multigrade_paper.images import shrunk

@@ -8,10 +8,10 @@ import pytest
 from multigrade import Network, restore
 from multigrade.networks import Layer
 from multigrade.pictures.files import add_noise, load
-from multigrade.restore import awake
-from multigrade.restore.operators import GaussianBlur
-from multigrade.restore.problem import Options
-from multigrade.restore.restoration import RestorationTask, pixel_coordinates
+from multigrade.pictures.graded import awake
+from multigrade.pictures.graded.restoration import RestorationTask, pixel_coordinates
+from multigrade.pictures.operators import GaussianBlur
+from multigrade.pictures.problem import Options
 
 WIDTH = 64
 

@@ -9,9 +9,8 @@ import jax
 import numpy as np
 import pytest
 
-from multigrade.pictures.files import add_blur, add_noise, load
-from multigrade.restore import baselines
-from multigrade.restore.baselines import (
+from multigrade.pictures import baselines
+from multigrade.pictures.baselines import (
     inpaint_biharmonic,
     interpolate_grid,
     solve_rof,
@@ -21,9 +20,10 @@ from multigrade.restore.baselines import (
     upsample,
     wiener,
 )
-from multigrade.restore.metrics import psnr
-from multigrade.restore.noise import estimate_noise_sigma
-from multigrade.restore.operators import BlockAverage, GaussianBlur
+from multigrade.pictures.files import add_blur, add_noise, load
+from multigrade.pictures.metrics import psnr
+from multigrade.pictures.noise.level import estimate_noise_sigma
+from multigrade.pictures.operators import BlockAverage, GaussianBlur
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 PAPER_IMAGES = SHARED / "images" / "paper"

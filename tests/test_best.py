@@ -10,6 +10,12 @@ from scipy.ndimage import gaussian_filter
 
 from multigrade import MultiGrade, pictures, restore, structures
 from multigrade.model import Grade
+from multigrade.pictures.graded.restoration import pixel_coordinates
+from multigrade.pictures.inverse.strengths import choose_strengths
+from multigrade.pictures.inverse.variational import solve
+from multigrade.pictures.metrics import psnr
+from multigrade.pictures.operators import GaussianBlur
+from multigrade.pictures.recipes import best_deblur
 from multigrade.restore import (
     baselines,
     copies,
@@ -20,12 +26,6 @@ from multigrade.restore import (
     simplex,
     surroundings,
 )
-from multigrade.restore.metrics import psnr
-from multigrade.restore.operators import GaussianBlur
-from multigrade.restore.recipes import best_deblur
-from multigrade.restore.restoration import pixel_coordinates
-from multigrade.restore.strengths import choose_strengths
-from multigrade.restore.variational import solve
 from multigrade.training import Fit
 
 CAMERA = np.float32(pictures.load(":camera").pixels[60:220, 160:300])

@@ -409,8 +409,8 @@ def instant(monkeypatch):
 
 
 def test_alpha_is_enlarged_with_the_picture(folder, attempt, instant):
+    from multigrade.pictures.baselines import upsample
     from multigrade.pictures.files import load
-    from multigrade.restore.baselines import upsample
 
     attempt("upsample", "in.png", "-o", "out.png", cwd=folder)
     expected = upsample(load(folder / "in.png").alpha, 2)

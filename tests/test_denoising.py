@@ -9,18 +9,18 @@ from scipy.ndimage import median_filter
 
 from multigrade import restore
 from multigrade.commands._restoration import _remarks
-from multigrade.restore.clipping import clipped_mean, clipped_variance, is_clipped, unclipped
-from multigrade.restore.colour import decorrelated
-from multigrade.restore.denoising import denoised, describe_noise, locally_smoothed
-from multigrade.restore.estimates import estimates
-from multigrade.restore.impulses import lost_pixels
-from multigrade.restore.learned import folded, unfolded
-from multigrade.restore.metrics import psnr
-from multigrade.restore.noise_model import TEXTURE_RISE, TEXTURE_TAILS, noise_model, noise_share, total
-from multigrade.restore.nonlocal_estimate import nonlocal_estimate
-from multigrade.restore.progress import OutOfTime
-from multigrade.restore.scales import doubled, halved
-from multigrade.restore.tiles import tiled
+from multigrade.pictures.colour import decorrelated
+from multigrade.pictures.denoise.denoising import denoised, describe_noise, locally_smoothed
+from multigrade.pictures.denoise.estimates import estimates
+from multigrade.pictures.denoise.learned import folded, unfolded
+from multigrade.pictures.denoise.nonlocal_estimate import nonlocal_estimate
+from multigrade.pictures.metrics import psnr
+from multigrade.pictures.noise.clipping import clipped_mean, clipped_variance, is_clipped, unclipped
+from multigrade.pictures.noise.impulses import lost_pixels
+from multigrade.pictures.noise.model import TEXTURE_RISE, TEXTURE_TAILS, noise_model, noise_share, total
+from multigrade.pictures.progress import OutOfTime
+from multigrade.pictures.scales import doubled, halved
+from multigrade.pictures.tiles import tiled
 
 CAMERA = skimage.util.img_as_float32(skimage.data.camera())[None]
 ASTRONAUT = np.moveaxis(skimage.util.img_as_float32(skimage.data.astronaut()), -1, 0)

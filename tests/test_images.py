@@ -14,8 +14,8 @@ from multigrade.pictures import deep_png, figure, files
 from multigrade.pictures.figure import Panel, comparison_figure
 from multigrade.pictures.files import Picture, add_blur, add_noise, load, save
 from multigrade.pictures.free import LICENCES
-from multigrade.restore.metrics import psnr, ssim
-from multigrade.restore.operators import GaussianBlur
+from multigrade.pictures.metrics import psnr, ssim
+from multigrade.pictures.operators import GaussianBlur
 
 RNG = np.random.default_rng(4)
 BLOCKS = np.kron(RNG.integers(0, 256, (5, 7, 3)), np.ones((8, 8, 1))).astype(np.uint8)

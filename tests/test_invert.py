@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from multigrade import pictures, restore
-from multigrade.restore.linear_function import LinearFunction
-from multigrade.restore.operators import GaussianBlur
+from multigrade.pictures.operators import GaussianBlur
+from multigrade.pictures.operators.function import LinearFunction
 
 CAMERA = pictures.load(":camera").pixels[64:192:4, 160:288:4]  # 32 x 32
 COFFEE = pictures.load(":coffee").pixels[100:132, 200:232]  # 32 x 32 x 3

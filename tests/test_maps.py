@@ -235,8 +235,8 @@ def test_an_optimiser_that_searches_along_lines_is_refused():
 
 def test_a_step_that_moves_an_auxiliary_variable_has_the_jacobian_of_the_loops_own_step():
     """Restoration: u goes through its proximal operator, then Theta by gradient descent at the new u."""
-    from multigrade.restore.operators import Identity
-    from multigrade.restore.restoration import RestorationTask, pixel_coordinates
+    from multigrade.pictures.graded.restoration import RestorationTask, pixel_coordinates
+    from multigrade.pictures.operators import Identity
 
     random, network, rate = np.random.default_rng(0), Network((2, 5, 1), bias_std=0.3), 0.01
     observed = jnp.asarray(random.uniform(size=(1, 4, 5)), jnp.float32)

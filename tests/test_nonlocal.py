@@ -5,11 +5,11 @@ import time
 import numpy as np
 import pytest
 
-from multigrade.restore import baselines
-from multigrade.restore import nonlocal_estimate as nonlocal_module
-from multigrade.restore.colour import OPPONENT, decorrelated, recorrelated
-from multigrade.restore.metrics import psnr
-from multigrade.restore.nonlocal_estimate import from_guide, from_noisy, nonlocal_estimate, nonlocal_passes
+from multigrade.pictures import baselines
+from multigrade.pictures.colour import OPPONENT, decorrelated, recorrelated
+from multigrade.pictures.denoise import nonlocal_estimate as nonlocal_module
+from multigrade.pictures.denoise.nonlocal_estimate import from_guide, from_noisy, nonlocal_estimate, nonlocal_passes
+from multigrade.pictures.metrics import psnr
 
 RNG = np.random.default_rng(3)
 

@@ -7,7 +7,7 @@ import pytest
 import scipy.fft
 import scipy.ndimage
 
-from multigrade.restore.operators import BlockAverage, FirstDifferences, GaussianBlur, Identity, KernelBlur, Mask
+from multigrade.pictures.operators import BlockAverage, FirstDifferences, GaussianBlur, Identity, KernelBlur, Mask
 
 SEED = 3
 SIZES = [(12, 9), (1, 9), (9, 1), (5, 131)]

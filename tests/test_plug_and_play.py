@@ -8,15 +8,15 @@ import pytest
 from scipy.ndimage import binary_dilation, find_objects, label
 
 from multigrade import restore
+from multigrade.pictures import baselines
+from multigrade.pictures.colour import recorrelated
 from multigrade.pictures.files import load
-from multigrade.restore import baselines
-from multigrade.restore.colour import recorrelated
-from multigrade.restore.linear_function import LinearFunction
-from multigrade.restore.operators import BlockAverage, GaussianBlur, Mask
-from multigrade.restore.patch_fill import filled, wide_holes
-from multigrade.restore.plug_and_play import consistent, smoothed
-from multigrade.restore.problem import quality
-from multigrade.restore.wide_fill import copies_beside
+from multigrade.pictures.inverse.patch_fill import filled, wide_holes
+from multigrade.pictures.inverse.plug_and_play import consistent, smoothed
+from multigrade.pictures.inverse.wide_fill import copies_beside
+from multigrade.pictures.operators import BlockAverage, GaussianBlur, Mask
+from multigrade.pictures.operators.function import LinearFunction
+from multigrade.pictures.problem import quality
 
 CAMERA = load(":camera").pixels[64:256:2, 160:352:2].astype(np.float32)  # 96 x 96
 BEST = restore.Options(recipe="best")

@@ -10,16 +10,10 @@ from scipy.ndimage import gaussian_filter
 
 from multigrade import MultiGrade, Network, restore, structures
 from multigrade.curvature import SpectrumObserver
+from multigrade.pictures.baselines import interpolate_grid
 from multigrade.pictures.files import add_blur, add_noise, load
-from multigrade.restore.baselines import interpolate_grid
-from multigrade.restore.judges import SecondLook, estimated_psnr
-from multigrade.restore.metrics import psnr
-from multigrade.restore.operators import GaussianBlur, Identity, Mask
-from multigrade.restore.problem import Options, Problem
-from multigrade.restore.recipes import RECIPES, most_grades, networks, recipe_for
-from multigrade.restore.recipes import paper as paper_recipe
-from multigrade.restore.recipes.grades import paper_structure
-from multigrade.restore.restoration import (
+from multigrade.pictures.graded.judges import SecondLook, estimated_psnr
+from multigrade.pictures.graded.restoration import (
     DIFFERENCES,
     ImageData,
     Restoration,
@@ -27,7 +21,13 @@ from multigrade.restore.restoration import (
     pixel_coordinates,
     soft_threshold,
 )
-from multigrade.restore.variational import huber, objective, solve
+from multigrade.pictures.inverse.variational import huber, objective, solve
+from multigrade.pictures.metrics import psnr
+from multigrade.pictures.operators import GaussianBlur, Identity, Mask
+from multigrade.pictures.problem import Options, Problem
+from multigrade.pictures.recipes import RECIPES, most_grades, networks, recipe_for
+from multigrade.pictures.recipes import paper as paper_recipe
+from multigrade.pictures.recipes.grades import paper_structure
 from multigrade.training import Plan, train_grades
 from multigrade_paper import catalogue
 from multigrade_paper import numbers as paper

@@ -10,10 +10,11 @@ import pytest
 
 from multigrade import structures
 from multigrade.pictures.files import add_noise, load
-from multigrade.restore import strengths, target, variational
-from multigrade.restore.metrics import psnr
-from multigrade.restore.operators import BlockAverage, GaussianBlur, Identity, Mask
-from multigrade.restore.restoration import pixel_coordinates
+from multigrade.pictures.graded import target
+from multigrade.pictures.graded.restoration import pixel_coordinates
+from multigrade.pictures.inverse import strengths, variational
+from multigrade.pictures.metrics import psnr
+from multigrade.pictures.operators import BlockAverage, GaussianBlur, Identity, Mask
 from multigrade.training import Plan, train_grades
 
 CAMERA = load(":camera").pixels[64:192:2, 160:288:2]  # 64 x 64

@@ -71,7 +71,7 @@ UNDOINGS = [
     ),
     Undoing(
         "deblurring by best that goes wrong",
-        "restore/recipes/best_deblur.py",
+        "pictures/recipes/best_deblur.py",
         "if fit.outcome in (Outcome.DIVERGED, Outcome.TIME_LIMIT) or not is_better:",
         "if False:",
         "test_best.py::test_deblurring_leaves_out_grades_that_go_wrong",
@@ -142,7 +142,7 @@ UNDOINGS = [
     ),
     Undoing(
         "the model is not a function of pixel coordinates",
-        "restore/recipes/networks.py",
+        "pictures/recipes/networks.py",
         "model=at_unit_coordinates(fit.model)",
         "model=fit.model",
         "test_restoration.py::test_every_task_returns_an_image_its_model_reproduces[networks]",

@@ -14,7 +14,7 @@ import numpy as np
 
 from multigrade import structures
 from multigrade.networks import AnyNetwork, MultiScaleNetwork
-from multigrade.restore.recipes.networks import SIDE, STEPS
+from multigrade.pictures.recipes.networks import SIDE, STEPS
 from multigrade.training import Plan, fit_grades
 
 from .images import ENTRIES, WALNUT_SIZE

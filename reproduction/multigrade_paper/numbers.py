@@ -7,7 +7,7 @@ were chosen by the clean picture, which nobody has who restores one: see ``stren
 
 from typing import NamedTuple
 
-from multigrade.restore.recipes.published import (  # noqa: F401
+from multigrade.pictures.recipes.published import (  # noqa: F401
     ALPHA,
     REGRESSION,
     REGRESSION_TOLERANCE,
@@ -19,8 +19,8 @@ from multigrade.restore.recipes.published import (  # noqa: F401
     Training,
     strengths,
 )
-from multigrade.restore.recipes.published import BIAS_STD as IMAGE_BIAS_STD  # noqa: F401
-from multigrade.restore.recipes.published import WEIGHT_INIT as IMAGE_WEIGHT_INIT  # noqa: F401
+from multigrade.pictures.recipes.published import BIAS_STD as IMAGE_BIAS_STD  # noqa: F401
+from multigrade.pictures.recipes.published import WEIGHT_INIT as IMAGE_WEIGHT_INIT  # noqa: F401
 from multigrade.synthetic import KAPPA, NUM_TEST, NUM_TRAINING, NUM_VALIDATION, PHI  # noqa: F401
 from multigrade.synthetic import RATES as SYNTHETIC_RATES  # noqa: F401
 

@@ -6,7 +6,7 @@ import json
 import numpy as np
 import pytest
 
-from multigrade.restore.metrics import psnr
+from multigrade.pictures.metrics import psnr
 from multigrade.synthetic import setting, training_points
 from multigrade_paper import catalogue, experiments
 from multigrade_paper.job import Job

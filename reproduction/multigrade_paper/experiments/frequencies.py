@@ -5,7 +5,7 @@ import numpy as np
 from multigrade import structures
 from multigrade.curvature.frequencies import frequency_errors, frequency_metrics
 from multigrade.networks import MultiScaleNetwork, Network
-from multigrade.restore.restoration import pixel_coordinates
+from multigrade.pictures.graded.restoration import pixel_coordinates
 from multigrade.synthetic import training_points
 from multigrade.training import Plan, Regression, fit_grades
 

@@ -9,11 +9,11 @@ import numpy as np
 
 from multigrade import restore, structures
 from multigrade.model import MultiGrade
+from multigrade.pictures import baselines
 from multigrade.pictures.files import add_blur, add_noise
-from multigrade.restore import baselines
-from multigrade.restore.metrics import psnr
-from multigrade.restore.operators import GaussianBlur
-from multigrade.restore.restoration import pixel_coordinates
+from multigrade.pictures.graded.restoration import pixel_coordinates
+from multigrade.pictures.metrics import psnr
+from multigrade.pictures.operators import GaussianBlur
 from multigrade.training.observers import Observation, Observer, Snapshot
 from multigrade.training.record import Outcome, RunRecord
 

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from .. import pictures, restore
+from ..pictures import baselines
 from ..pictures.figure import FIGURE_FORMATS, Panel, comparison_figure
-from ..restore import baselines
-from ..restore.recipes import most_grades
-from ..restore.strengths import LEAST_NOISE
+from ..pictures.inverse.strengths import LEAST_NOISE
+from ..pictures.recipes import most_grades
 from ..training import RunRecord
 from ._live import print_outcomes, watching
 from .image import Deblur, Denoise, ImageCommand, Inpaint, RestoreCommand, Upsample

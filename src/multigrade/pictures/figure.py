@@ -17,7 +17,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from ..files import atomic_path
-from ..restore.metrics import psnr
+from .metrics import psnr
 
 FIGURE_FORMATS = (".png", ".pdf", ".svg")
 _COLUMNS = 4  # panels in a row

@@ -1,0 +1,1 @@
+"""The paper's networks on pictures: objective, targets, training and what judges the grades."""

@@ -1,0 +1,1 @@
+"""What the noise of a picture is like, from the picture alone."""
