@@ -5,16 +5,15 @@ python examples/spectral_bias.py bias spectral_bias.png
 """
 
 import sys
-from pathlib import Path
 
 from multigrade.curvature import frequency_figure
-from multigrade_paper.store import Store
+from multigrade_paper.evidence import open_results
 
 METHODS = ("SGDL", "MGDL", "MSDL")
 
 
 def main(store: str, output: str = "spectral_bias.png", setting: str = "2") -> None:
-    results = [saved for saved in Store(Path(store), create=False).all() if saved.job.kind == "frequencies"]
+    results = [saved for saved in open_results(store).all() if saved.job.kind == "frequencies"]
     runs = {
         saved.job.setup.method: saved.result.records for saved in results if saved.job.setup.setting == int(setting)
     }

@@ -11,13 +11,12 @@ loss was. Intervals are 95 % by the bootstrap: seeds are drawn with replacement,
 import dataclasses
 import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 import numpy as np
 from scipy.stats import rankdata
 
 from multigrade.curvature.tracking import loss_rises, num_oscillating
-from multigrade_paper.store import Store
+from multigrade_paper.evidence import open_results
 
 NUM_DRAWS = 1000
 VARIANTS = ("SGDL", "MGDL", "no freezing", "deep grades", "no residual", "residual only")
@@ -113,9 +112,7 @@ def _key(settings) -> tuple:
 
 
 def main(stores: Sequence[str]) -> None:
-    runs = [
-        saved for store in stores for saved in Store(Path(store), create=False).all() if saved.job.kind == "steadiness"
-    ]
+    runs = [saved for store in stores for saved in open_results(store).all() if saved.job.kind == "steadiness"]
     everything = [window for run in runs for window in windows(run)]
     header = "| optimiser, setting | variant | seeds | looks below -1 | loss rises, % | rank correlation | final loss |"
     print(header, "|---|---|---|---|---|---|---|", sep="\n")

@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 from multigrade.cli import app
 from multigrade_paper.claims import claims, verdicts
 from multigrade_paper.claims.measures import rises
-from multigrade_paper.evidence import thinned, write
-from multigrade_paper.job import Result
+from multigrade_paper.evidence import Evidence, open_results, read_tried, thin
+from multigrade_paper.job import Job, Result, Saved
 from multigrade_paper.report import page
 from multigrade_paper.report import verdicts as verdict_page
 from multigrade_paper.report.gather import Gatherer
@@ -23,13 +23,13 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
-def evidence() -> Store:
-    return Store(ROOT / "reproduction" / "evidence", create=False)
+def evidence() -> Evidence:
+    return Evidence(ROOT / "reproduction" / "evidence")
 
 
 def test_the_page_is_current(evidence):
     """If not: multigrade evidence reproduction/evidence --page docs/verdicts.md"""
-    made = verdict_page.page(list(evidence.all()), verdict_page.read_tried(evidence.path))
+    made = verdict_page.page(list(evidence.all()), read_tried(evidence.path))
     assert (ROOT / "docs" / "verdicts.md").read_text() == made
 
 
@@ -40,15 +40,16 @@ def test_every_claim_answers_a_question_of_the_reader_in_a_hurry():
 
 def test_the_evidence_is_sound_and_small_and_has_no_pictures(evidence):
     assert not evidence.damaged()
-    files = [path for saved in evidence.all() for path in (evidence.path / saved.job.key).iterdir()]
-    assert {path.suffix for path in files} == {".json", ".safetensors"}
+    folders = {line.split(",")[0] for line in (evidence.path / "index.csv").read_text().splitlines()[1:]}
+    files = [path for folder in folders for path in (evidence.path / folder).iterdir()]
+    assert {path.name for path in files} <= {"runs.csv", "curves.safetensors", "tried.md"}
     assert sum(path.stat().st_size for path in files) < 10e6
-    assert all(saved.info["host"] == "" for saved in evidence.all())
+    assert not any("host" in saved.info or saved.result.pictures for saved in evidence.all())
 
 
 def test_what_was_tried_belongs_to_claims(evidence):
     names = [verdict.claim.id for verdict in verdicts([])]
-    for start in verdict_page.read_tried(evidence.path):
+    for start in read_tried(evidence.path):
         assert any(name.startswith(start) for name in names), start
 
 
@@ -70,7 +71,7 @@ def noisy(epochs: int, num: int):
 @pytest.mark.parametrize("column", ["train_loss", "psnr"])
 def test_thinned_records_rise_as_full_ones(epochs, num, column):
     full = noisy(epochs, num)
-    (small,) = thinned(Result({}, (full,))).records
+    (small,) = thin(Saved(Job("item", "kind", {}), Result({}, (full,)))).result.records
     assert len(small.steps) <= 320
     for span in ({}, {"first": 0.5}, {"last": 0.5}, {"first": 200_000, "last": 600_000}):
         assert rises(small, column, **span) == pytest.approx(rises(full, column, **span), rel=1e-9)
@@ -78,20 +79,57 @@ def test_thinned_records_rise_as_full_ones(epochs, num, column):
 
 
 @pytest.mark.parametrize("is_right", [True, False])
-def test_a_thinned_store_gives_the_verdicts_of_the_full_one(tmp_path, is_right):
-    results, small = (
-        worlds.world(is_right, ["eig-synthetic", "eig-image-denoising", "theory"]),
-        Store(tmp_path / "small"),
-    )
-    full = Store(tmp_path / "full")
-    for saved in results:
-        full.save(saved.job, saved.result, {"seconds": 1.0})
-    assert len(list(write(full, small))) == len(results)
-    assert not list(write(full, small))  # what is there is kept
+def test_thinned_results_give_the_verdicts_of_full_ones(tmp_path, is_right):
+    results = worlds.world(is_right, ["eig-synthetic", "eig-image-denoising", "theory"])
+    small = Evidence(tmp_path / "small", create=True)
+    assert len(small.add(map(thin, results[3:]))) == len(results) - 3
+    assert len(small.add(map(thin, results))) == 3  # what is there is kept
     first, second = (
-        [(v.claim.id, v.status, v.sentence) for v in verdicts(list(store.all()))] for store in (full, small)
+        [(v.claim.id, v.status, v.sentence) for v in verdicts(list(found))] for found in (results, small.all())
     )
     assert first == second
+
+
+def test_a_run_is_read_as_it_was_written(tmp_path):
+    settings = {"method": "1e3", "image": 'a, "b"\nc', "task": "", "seed": None, "changed": [], "rate": 0.1 + 0.2}
+    metrics = {"train_loss": 1e-300, "note": "true", "grades": [1.0, None], "is_diverged": False, "nothing": None}
+    arrays = {"x": np.arange(3, dtype=np.float32), "every": np.array(7)}
+    record = noisy(50, 51)
+    saved = Saved(Job("item", "kind", settings, "5e3"), Result(metrics, (record,), arrays), {"seconds": 1.5})
+    written = Evidence(tmp_path, create=True)
+    written.add([saved])
+    for evidence in (written, open_results(tmp_path)):
+        (read,) = evidence.all()
+        assert (read.job, read.result.metrics, read.info) == (saved.job, metrics, {"seconds": 1.5})
+        assert read.result.records == (record,)
+        assert {name: (a.dtype, a.tolist()) for name, a in read.result.arrays.items()} == {
+            name: (a.dtype, a.tolist()) for name, a in arrays.items()
+        }
+
+
+def test_runs_that_the_catalogue_asked_for_once_leave_when_their_successors_come(tmp_path):
+    (new, *_) = worlds.world(True, ["theory"])
+    settings = {name: value for name, value in new.job.settings.items() if name != "push"}
+    old = new._replace(job=dataclasses.replace(new.job, settings=settings))
+    other = old._replace(job=worlds.with_settings(old.job, theorem=7))
+    evidence = Evidence(tmp_path, create=True)
+    evidence.add([old, other])
+    evidence.add([new])
+    assert set(evidence.keys()) == {new.job.key, other.job.key}
+
+
+@pytest.mark.parametrize("name", ["runs.csv", "curves.safetensors"])
+def test_a_changed_file_is_told_of_and_not_used(tmp_path, name):
+    Evidence(tmp_path, create=True).add(worlds.world(True, ["theory", "convex"]))
+    path = tmp_path / "theory" / name
+    content = bytearray(path.read_bytes())
+    content[-2] ^= 1
+    path.write_bytes(content)
+    evidence = Evidence(tmp_path)
+    assert {saved.job.item for saved in evidence.all()} == {"convex"}
+    assert "checksum" in evidence.damaged()["theory"]
+    with pytest.raises(ValueError, match="nothing was added"):
+        evidence.add(worlds.world(True, ["table1"]))
 
 
 def test_the_command_writes_the_store_and_its_page(tmp_path):

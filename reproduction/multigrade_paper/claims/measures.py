@@ -39,15 +39,15 @@ def rises(record: RunRecord, column: str = "train_loss", *, first: float = 0.0, 
     inside = np.flatnonzero((record.steps >= bounds[0]) & (record.steps <= bounds[1]))
     if len(inside) < 2:
         return 0.0
-    heights, counts = cumulated_rises(record, column)
+    heights, counts = sum_rises(record, column)
     start, end = inside[0], inside[-1]
     return float((heights[end] - heights[start]) / (counts[end] - counts[start]))
 
 
-def cumulated_rises(record: RunRecord, column: str) -> tuple[np.ndarray, np.ndarray]:
+def sum_rises(record: RunRecord, column: str) -> tuple[np.ndarray, np.ndarray]:
     """All upward moves (dB) up to each record, and how many records came before it.
 
-    A thinned record (``lab.evidence``) brings both with it.
+    A thinned record (``evidence.thin``) brings both with it.
     """
     if RISES.format(column) in record.columns:
         return record.columns[RISES.format(column)], record.columns[COUNT]

@@ -27,13 +27,13 @@ def claims(
     if status is not None and status not in STYLES:
         raise ValueError(f"--status must be one of {', '.join(STYLES)}; got {status!r}")
     from ..claims import left_out, verdicts
+    from ..evidence import open_results
     from ..images import OWN_STORE
-    from ..store import Store
 
-    results = Store(store, create=False)
+    results = open_results(store)
     found = verdicts(saved := list(results.all()))
-    if unusable := len(results.keys()) - len(saved):
-        print(f"{unusable} results are not usable; see multigrade runs {store} --damaged", file=sys.stderr)
+    if unusable := results.damaged():
+        print(f"{len(unusable)} results are not usable; see multigrade runs {store} --damaged", file=sys.stderr)
     if unused := left_out(saved):
         print(f"{len(unused)} {OWN_STORE}", file=sys.stderr)
     chosen = [v for v in found if v.claim.id.startswith(item or "") and status in (None, str(v.status))]

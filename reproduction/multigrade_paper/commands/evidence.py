@@ -16,21 +16,19 @@ def evidence(
     """Thin results of the paper's recipe to a few kilobytes each: multigrade evidence runs -o evidence"""
     from multigrade.files import atomic_path, check_place
 
-    from ..evidence import write
+    from ..evidence import Evidence, is_paper, open_results, read_tried, thin
     from ..report import verdicts
-    from ..store import Store
 
     if page is not None:
         check_place(page)
-    full = Store(store, create=False)
-    if store.resolve() == output.resolve():
-        small = full  # nothing to thin: the page alone
-    else:
-        small = Store(output)
-        written = list(write(full, small))
-        print(f"{len(written)} results thinned, {len(small.keys())} in {output}")
+    full = open_results(store)
+    small = full
+    if store.resolve() != output.resolve():  # else there is nothing to thin: the page alone
+        small = Evidence(output, create=True)
+        added = small.add(thin(saved) for saved in full.all() if is_paper(saved) and saved.job.key not in small)
+        print(f"{len(added)} results thinned, {len(small.keys())} in {output}")
     if page is not None:
-        text = verdicts.page(list(small.all()), verdicts.read_tried(output))
+        text = verdicts.page(list(small.all()), read_tried(small.path))
         with atomic_path(page) as temporary:
             Path(temporary).write_text(text)
         print(f"verdicts written to {page}")

@@ -17,14 +17,14 @@ def report(
     """One self-contained page from saved results; nothing is run: multigrade report runs -o report.html"""
     from multigrade.files import all_or_none
 
+    from ..evidence import open_results
     from ..report import export, page
     from ..report.gather import Gatherer
-    from ..store import Store
 
     page.check_output(output)
     if figures is not None:
         export.check_folder(figures)
-    results = Store(store, create=False)
+    results = open_results(store)
     gathered = Gatherer(side=side).read(results)
     with all_or_none():
         page.save(page.build(gathered, title=page.title(results)), output)

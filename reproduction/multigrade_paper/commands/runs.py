@@ -23,9 +23,10 @@ def runs(
 ) -> None:
     """List, filter and remove results: multigrade runs --item table1 --where image=barbara --remove"""
     from .. import catalogue
+    from ..evidence import open_results
     from ..store import Store
 
-    results = Store(store, create=False)
+    results = open_results(store)
     asked = None if item is None else catalogue.named(item)
     pairs = [_pair(text) for text in where or []]
     wanted = pairs + ([] if method is None else [("method", method)])
@@ -44,6 +45,8 @@ def runs(
     _print(saved, broken)
     keys = [*(s.job.key for s in saved), *broken]
     if remove and keys:
+        if not isinstance(results, Store):
+            raise ValueError(f"--remove is for a store of results; {store} is evidence, of which git keeps the past")
         if not yes:
             typer.confirm(f"Remove {len(keys)} results from {store}?", abort=True)
         results.remove(keys)

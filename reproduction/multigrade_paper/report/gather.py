@@ -15,6 +15,7 @@ import numpy as np
 from PIL import Image
 
 from .. import catalogue
+from ..evidence import Evidence
 from ..images import replaced
 from ..job import Saved
 from ..setup import Setup
@@ -79,8 +80,8 @@ class Gatherer:
         self._cells: dict[str, Cell] = {}
         self._pictures: dict[str, str] = {}
 
-    def read(self, store: Store) -> Gathered:
-        damaged, keys = {}, store.keys()
+    def read(self, store: Store | Evidence) -> Gathered:
+        damaged, keys = store.damaged() if isinstance(store, Evidence) else {}, store.keys()
         for key in keys:
             if key not in self._cells:
                 try:

@@ -26,6 +26,7 @@ from multigrade.version import __version__
 from .. import catalogue
 from ..claims import Verdict, verdicts
 from ..claims.ledger import Status
+from ..evidence import Evidence
 from ..progress import duration
 from ..store import Store
 from . import provenance
@@ -81,7 +82,7 @@ def write_page(
     return save(build(gathered, title=title(store), progress=progress), path)
 
 
-def title(store: Store) -> str:
+def title(store: Store | Evidence) -> str:
     return f"multigrade: {store.path.name}"
 
 

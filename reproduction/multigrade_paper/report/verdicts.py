@@ -1,14 +1,12 @@
 """The page of verdicts: every claim, our figure and the run that decided it, as Markdown for the documents.
 
-The page is made from a store alone and says nothing that is not in it, but for ``tried.json`` beside the results: what
-was tried before a claim was said to fail, by the first letters of its name.
+The page is made from results alone, and from the files ``tried.md`` beside them: what was tried before a claim was said
+to fail, by the first letters of its name.
 """
 
 import dataclasses
-import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 
 from .. import catalogue, costs, recipes
 from ..claims import Status, Verdict, verdicts
@@ -46,11 +44,6 @@ def page(results: Sequence[Saved], tried: Mapping[str, str]) -> str:
         chosen = [verdict for verdict in found if verdict.claim.id.partition("/")[0] == name]
         parts.append(_item(name, chosen, results, tried))
     return "\n".join(parts)
-
-
-def read_tried(folder: Path) -> dict[str, str]:
-    path = folder / "tried.json"
-    return json.loads(path.read_text()) if path.is_file() else {}
 
 
 def _head(found: Sequence[Verdict]) -> str:
