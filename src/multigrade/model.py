@@ -16,6 +16,7 @@ from jax import Array
 
 from .files import read_arrays, telling_damage, write_arrays
 from .networks import AnyNetwork, FourierFeatures, Members, MultiScaleNetwork, Network
+from .programs import bound_programs
 from .sines import LayerNetwork, SineNetwork
 
 # What a file may hold, by name.
@@ -86,6 +87,7 @@ class MultiGrade:
 
     def stages(self, x: Array) -> Iterator[tuple[Array, Array]]:
         """After each grade: the prediction so far, and the features that the next grade would read."""
+        bound_programs()
         total = 0.0
         for grade in self.grades:
             total, x = _add_grade(grade, total, x)

@@ -19,6 +19,8 @@ from jax.flatten_util import ravel_pytree
 from jax.tree_util import Partial
 from scipy.sparse.linalg import LinearOperator
 
+from ..programs import bound_programs
+
 Loss = Callable[[Any], Array]
 """Parameters -> scalar, twice differentiable almost everywhere."""
 
@@ -98,6 +100,7 @@ class HessianOperator(LinearOperator):
     """
 
     def __init__(self, loss: Loss, params):
+        bound_programs()
         with jax.enable_x64(True):
             loss, params = widen(as_pytree(loss)), widen(params)
             value = _value.eval_shape(loss, params)

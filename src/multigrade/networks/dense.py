@@ -123,7 +123,7 @@ def _normal(std: float, key: Array, shape: tuple[int, ...]) -> Array:
         length *= 4
     numbers = jax.random.normal(key, (length,))
     numbers = numbers if isinstance(numbers, Tracer) else np.asarray(numbers)
-    return jnp.asarray(std * numbers[:num].reshape(shape))
+    return jax.device_put(std * numbers[:num].reshape(shape))  # ``jnp.asarray`` would compile a program
 
 
 @jax.tree_util.register_static

@@ -20,11 +20,11 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
+from ..programs import programs_on_disk
 from ..training.record import Outcome
 from .member_loss import MAX_LAYERS
 from .members import Size, default_size, fit_members
 from .parameters import widths
-from .programs import programs_on_disk
 from .rows import merge_equal_rows, pad_rows, rows_with_weight
 from .storage import ESTIMATORS, load_estimator, write_estimator
 from .structured import StructuredFit, progress_views

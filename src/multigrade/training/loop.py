@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from ..programs import bound_programs
 from .devices import placed_like
 from .observers import Observation, Observer, Snapshot
 from .optimisers import make_optimiser, make_rate, rate_at
@@ -96,6 +97,7 @@ def minimise(
     True
     """
     _check(problem, plan)
+    bound_programs()
     transformation = make_optimiser(plan.optimiser)
     params = jax.tree.map(jnp.asarray, params)
     auxiliary = problem.objective.init(params, problem.data) if problem.auxiliary is None else problem.auxiliary
