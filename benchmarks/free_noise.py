@@ -68,7 +68,7 @@ def _decibels(image: np.ndarray, clean: np.ndarray) -> float:
 
 
 def _found(result: restore.Restored) -> str:
-    return f"{result.metrics['noise_kind']} {result.metrics['noise_sigma']:.1f}"
+    return f"{result.noise_kind} {result.noise_sigma:.1f}"
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Denoising, estimate, mixture and grades apart, beside non-local means and BM3D: python -m benchmarks.pictures FOLDER
+"""Denoising, estimate and mixture apart, beside non-local means and BM3D: python -m benchmarks.pictures FOLDER
 
 White noise of seed 0 (numpy) on every grey and colour picture in the folders; level given to all methods.
 
@@ -8,9 +8,7 @@ clipped  all of these, noisy values rounded to 8 bit between black and white; ou
          methods are given what we found
 camera   pairs NAME_real.png and NAME_mean.png; kind and level of the noise are estimated
 
-PSNR of results clipped to black and white. With --grades, "own grade" is the result of at most so many grades of the
-picture's own; one that is not surely better by Stein's estimate is not kept, and changes nothing. "error of the
-estimate" is the quality that we print, less the true one.
+PSNR of results clipped to black and white. "error of the estimate" is the quality that we print, less the true one.
 Rows are appended to --results as they are found, and those that are there already are not measured again.
 """
 
@@ -42,7 +40,6 @@ def main() -> None:
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=KINDS)
     parser.add_argument("--levels", type=int, nargs="+", default=LEVELS)
     parser.add_argument("--side", type=int, help="only the middle, of so many pixels a side")
-    parser.add_argument("--grades", type=int, help="grades of the picture's own on top")
     parser.add_argument("--given", action="store_true", help="give the level for clipped pictures, too")
     parser.add_argument("--results", type=Path, default=Path("pictures.jsonl"))
     given = parser.parse_args()
@@ -51,7 +48,7 @@ def main() -> None:
     wanted = []
     for about, noisy, clean in cases(given):
         if _key(about) not in known:
-            known[_key(about)] = about | measured(noisy, clean, _level_given(about, given), given.grades)
+            known[_key(about)] = about | measured(noisy, clean, _level_given(about, given))
             with given.results.open("a") as file:
                 print(json.dumps(known[_key(about)]), file=file)
         wanted.append(known[_key(about)])
@@ -60,7 +57,7 @@ def main() -> None:
 
 
 def _key(row: Row) -> tuple:
-    return tuple(row[name] for name in ("kind", "level", "picture", "side", "grades", "given"))
+    return tuple(row[name] for name in ("kind", "level", "picture", "side", "given"))
 
 
 def _level_given(about: Row, given) -> int | None:
@@ -70,7 +67,7 @@ def _level_given(about: Row, given) -> int | None:
 
 def cases(given) -> Iterator[tuple[Row, np.ndarray, np.ndarray]]:
     """What it is, the noisy and the clean picture; the cheap ones first."""
-    about = {"side": given.side, "grades": given.grades, "given": given.given}
+    about = {"side": given.side, "given": given.given}
     files = [path for folder in given.folders for path in sorted(folder.glob(given.match))]
     for path in files:
         if path.name.endswith("_real.png") and "camera" in given.kinds:
@@ -99,24 +96,22 @@ def middle(picture: np.ndarray, side: int | None) -> np.ndarray:
     return picture[top : top + side, left : left + side]
 
 
-def measured(noisy, clean, level, grades) -> Row:
+def measured(noisy, clean, level) -> Row:
     """PSNR by method, and seconds."""
 
     def quality(image) -> float:
         return psnr(np.clip(image, 0, 1), clean)
 
     started = time.perf_counter()
-    result = restore.denoise(noisy, noise_sigma=level, options=restore.Options(recipe="best", grades=grades))
+    result = restore.denoise(noisy, noise_sigma=level, options=restore.Options(recipe="best"))
     seconds = time.perf_counter() - started
     found: Row = {"noisy": quality(noisy)}
-    stages = dict(zip(result.metrics["stages"], result.stages, strict=True))
+    stages = dict(zip(result.names, result.stages, strict=True))
     found |= {name: quality(image) for name, image in stages.items()}
-    for name in (f"own grade {i}" for i in range(1, (grades or 0) + 1)):  # one that is not kept changes nothing
-        found[name] = quality(stages.get(name, result.image))
     found |= {"best": quality(result.image), "seconds": seconds}
-    if (estimated := result.metrics["estimated_psnr"][-1]) is not None:
+    if (estimated := result.estimated_psnr[-1]) is not None:
         found["error of the estimate"] = estimated - found["best"]
-    sigma = found["noise found"] = result.metrics["noise_sigma"]
+    sigma = found["noise found"] = result.noise_sigma
     found["nlm"] = quality(baselines.nonlocal_means(noisy, noise_sigma=sigma))
     if importlib.util.find_spec("bm3d"):
         started = time.perf_counter()

@@ -27,7 +27,7 @@ def main() -> None:
     for name, picture in pictures(given):
         clean, known = with_holes(picture, given.seed)
         result = restore.inpaint(clean, known, options=restore.Options(recipe="best"))
-        stages = dict(zip(result.metrics["stages"], result.stages, strict=True))
+        stages = dict(zip(result.names, result.stages, strict=True))
         found = {"best": result.image, **{name: stages[name] for name in ("biharmonic", "patches") if name in stages}}
         rows.append({method: restore.quality(np.clip(image, 0, 1), clean) for method, image in found.items()})
         _show(name, rows[-1])

@@ -398,10 +398,12 @@ def instant(monkeypatch):
         calls.append({**given, "reference": reference})
         large = np.kron(image, np.ones((factor, factor)))
         quality = {"psnr": float("inf"), "ssim": float("nan")}
-        metrics = {"estimated_psnr": [40.0, None], "noise_sigma": 1.0, "noise_was_estimated": False}
-        metrics |= {"grades": [quality], "input": quality}
         options.checkpoint.write_bytes(b"")
-        return restore.Restored(large, (large,), MultiGrade(), (), metrics)
+        return restore.Restored(
+            image=large, stages=(large,), model=MultiGrade(), records=(), recipe="best", seconds=1.0,
+            estimated_psnr=(40.0, None), noise_sigma=1.0, noise_was_estimated=False, grades=(quality,),
+            input_quality=quality,
+        )  # fmt: skip
 
     for task in ("denoise", "upsample", "inpaint"):
         monkeypatch.setattr(restore, task, answer)

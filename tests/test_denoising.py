@@ -8,7 +8,6 @@ import skimage
 from scipy.ndimage import median_filter
 
 from multigrade import restore
-from multigrade.commands._restoration import _remarks
 from multigrade.pictures.colour import decorrelated
 from multigrade.pictures.denoise.denoising import denoised, describe_noise, locally_smoothed
 from multigrade.pictures.denoise.estimates import estimates
@@ -77,7 +76,7 @@ def test_grey_that_is_stored_in_colour_is_denoised_as_grey():
     """Its colours do not differ, which says nothing about its noise."""
     grey = noisy(CAMERA[:, 60:124, 60:124], 20, clip=True)[0]
     plain, stored = (restore.denoise(image) for image in (grey, np.stack([grey] * 3, axis=-1)))
-    assert stored.metrics["noise_sigma"] == plain.metrics["noise_sigma"] == pytest.approx(20, rel=0.2)
+    assert stored.noise_sigma == plain.noise_sigma == pytest.approx(20, rel=0.2)
     np.testing.assert_array_equal(stored.image, np.stack([plain.image] * 3, axis=-1))
 
 
@@ -118,13 +117,13 @@ def test_blacks_of_a_clipped_picture_are_black_again():
     clean[:, 32:] = 0.6
     result = restore.denoise(noisy(clean, 25, clip=True), noise_sigma=25)
     assert result.image[:, :24].mean() < 0.01
-    assert result.metrics["estimated_psnr"][-1] is None  # nothing honest can be said
+    assert result.estimated_psnr[-1] is None  # nothing honest can be said
 
 
 def test_the_estimated_quality_is_within_half_a_decibel():
     clean = CAMERA[:, 60:260, 160:360]
     result = restore.denoise(noisy(clean, 8)[0], noise_sigma=8, reference=clean[0])
-    assert result.metrics["estimated_psnr"][-1] == pytest.approx(result.metrics["result"]["psnr"], abs=0.5)
+    assert result.estimated_psnr[-1] == pytest.approx(result.result_quality["psnr"], abs=0.5)
 
 
 def test_tiles_make_the_whole_and_a_local_function_no_seams():
@@ -171,9 +170,9 @@ def test_a_time_limit_leaves_a_picture_that_is_less_noisy_at_once():
     observed = noisy(clean, 25)
     options = restore.Options(time_limit=1e-3)
     result = restore.denoise(observed, noise_sigma=25, reference=clean, options=options)
-    assert result.metrics["is_cut_short"]
-    assert result.metrics["seconds"] < 5  # all of it takes ten times as long
-    assert result.metrics["result"]["psnr"] > result.metrics["input"]["psnr"] + 3
+    assert result.is_cut_short
+    assert result.seconds < 5  # all of it takes ten times as long
+    assert result.result_quality["psnr"] > result.input_quality["psnr"] + 3
 
 
 def test_blocks_of_pixels_fold_and_unfold():
@@ -271,12 +270,3 @@ def test_neither_noise_nor_stars_nor_letters_are_salt_and_pepper(sigma):
     for name in ("hubble_deep_field", "page", "text", "camera"):
         clean = np.moveaxis(np.atleast_3d(skimage.util.img_as_float32(getattr(skimage.data, name)())), -1, 0)
         assert lost_pixels(noisy(clean[:, :200, :200], sigma, clip=True)) is None
-
-
-def test_grades_that_cannot_be_taught_are_named():
-    """Grades that were asked for were left out in silence where the noise is not white."""
-    picture = salted(CAMERA[:, 100:140, 150:190], 0.1)[0]
-    result = restore.denoise(picture, options=restore.Options(grades=1))
-    assert result.metrics["is_without_grades"]
-    assert "is_without_grades" not in restore.denoise(picture).metrics
-    assert any("without grades" in line for line in _remarks(result.metrics, 0, was_chosen=True))

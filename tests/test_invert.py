@@ -85,8 +85,8 @@ def test_a_picture_is_found_again(function, clean, noise, least_gain):
     (back,) = jax.linear_transpose(function, jax.ShapeDtypeStruct(clean.shape, jnp.float32))(jnp.float32(observed))
     back = np.asarray(back, np.float64)
     simple = restore.psnr(back * (back * clean).sum() / (back**2).sum(), clean)
-    assert result.metrics["result"]["psnr"] > simple + least_gain
-    assert result.metrics["noise_sigma"] == noise
+    assert result.result_quality["psnr"] > simple + least_gain
+    assert result.noise_sigma == noise
     assert result.image.shape == clean.shape
 
 
@@ -103,7 +103,7 @@ def test_the_papers_objective_takes_any_operator():
     result = restore.invert(observed, motion_blur, shape=CAMERA.shape, noise_sigma=1, reference=CAMERA, options=options)
     losses = [record.train_loss[-1] for record in result.records]
     assert losses[1] < losses[0]
-    assert "our rule" in result.metrics["strengths_from"]
+    assert "our rule" in result.strengths_from
 
 
 @pytest.mark.parametrize(

@@ -61,10 +61,10 @@ def test_inpainting_keeps_known_pixels_to_the_bit_and_beats_the_biharmonic_equat
     result = restore.inpaint(CAMERA, KNOWN, reference=CAMERA)
     np.testing.assert_array_equal(result.image[KNOWN], CAMERA[KNOWN])
     simple = quality(baselines.inpaint_biharmonic(CAMERA, KNOWN), CAMERA)
-    assert result.metrics["recipe"] == "best"
-    assert result.metrics["noise_is_assumed"]
-    assert result.metrics["result"]["psnr"] > simple["psnr"] + 1
-    assert result.metrics["result"]["ssim"] > simple["ssim"]
+    assert result.recipe == "best"
+    assert result.noise_is_assumed
+    assert result.result_quality["psnr"] > simple["psnr"] + 1
+    assert result.result_quality["ssim"] > simple["ssim"]
 
 
 def test_inpainting_with_noise_denoises_what_is_known():
@@ -85,7 +85,7 @@ def test_a_wide_hole_in_a_pattern_is_filled_with_the_pattern():
     np.testing.assert_array_equal(whole[0][known], pattern[known])
     assert np.mean(np.abs(whole[0] - pattern)[~known]) < 0.05  # smoothly filled: 0.5
     result = restore.inpaint(pattern, known, options=BEST)
-    assert result.metrics["stages"] == ["smooth", "biharmonic", "patches", "mixture", "non-local"]
+    assert result.names == ("smooth", "biharmonic", "patches", "mixture", "non-local")
     assert np.mean(np.abs(result.image - pattern)[30:60, 40:66]) < 0.05
 
 
@@ -134,16 +134,16 @@ def test_upsampling_beats_cubic_interpolation_by_half_a_decibel(channels):
         clean = load(":astronaut").pixels[0:128:2, 160:288:2].astype(np.float32)
     small = np.asarray(BlockAverage(2, clean.shape[:2])(jnp.asarray(clean)))
     result = restore.upsample(small, factor=2, reference=clean)
-    assert result.metrics["recipe"] == "best"
+    assert result.recipe == "best"
     cubic = quality(baselines.upsample(small, 2, kind="cubic"), clean)
-    assert result.metrics["result"]["psnr"] > cubic["psnr"] + 0.5
+    assert result.result_quality["psnr"] > cubic["psnr"] + 0.5
     np.testing.assert_allclose(BlockAverage(2, clean.shape[:2])(jnp.asarray(result.image)), small, atol=0.02)
 
 
 def test_any_linear_operator_is_inverted_better_than_by_the_minimiser():
     noise = 3 / 255 * np.random.default_rng(3).standard_normal(CAMERA.shape, np.float32)
     result = restore.invert(shaken(CAMERA) + noise, shaken, shape=CAMERA.shape, noise_sigma=3, reference=CAMERA)
-    minimiser, best = (stage["psnr"] for stage in result.metrics["grades"])
+    minimiser, best = (stage["psnr"] for stage in result.grades)
     assert best > minimiser + 0.5
 
 
@@ -164,7 +164,7 @@ def test_progress_is_told_and_a_time_limit_ends_it():
     listener = Listener()
     options = dataclasses.replace(BEST, observers=(listener,), time_limit=1e-3)
     result = restore.inpaint(CAMERA, KNOWN, options=options)
-    assert result.metrics["is_cut_short"]
+    assert result.is_cut_short
     assert np.isfinite(result.image).all()
     assert listener.told == [0]
 

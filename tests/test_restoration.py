@@ -12,6 +12,7 @@ from multigrade import MultiGrade, Network, restore, structures
 from multigrade.curvature import SpectrumObserver
 from multigrade.pictures.baselines import interpolate_grid
 from multigrade.pictures.files import add_blur, add_noise, load
+from multigrade.pictures.graded.fitting import paper_structure
 from multigrade.pictures.graded.judges import SecondLook, estimated_psnr
 from multigrade.pictures.graded.restoration import (
     DIFFERENCES,
@@ -27,7 +28,6 @@ from multigrade.pictures.operators import GaussianBlur, Identity, Mask
 from multigrade.pictures.problem import Options, Problem
 from multigrade.pictures.recipes import RECIPES, most_grades, networks, recipe_for
 from multigrade.pictures.recipes import paper as paper_recipe
-from multigrade.pictures.recipes.grades import paper_structure
 from multigrade.training import Plan, train_grades
 from multigrade_paper import catalogue
 from multigrade_paper import numbers as paper
@@ -141,7 +141,7 @@ def test_colour_is_restored_channel_by_channel_in_one_network():
     )
     assert result.image.shape == image.shape
     assert isinstance(result.model, MultiGrade)
-    assert result.metrics["result"]["psnr"] > result.metrics["grades"][0]["psnr"] - 1
+    assert result.result_quality["psnr"] > result.grades[0]["psnr"] - 1
 
 
 @pytest.mark.slow
@@ -177,18 +177,18 @@ def test_denoising_beats_the_input_and_its_first_grade():
     result = restore.denoise(
         noisy, reference=clean, options=Options(recipe="networks", width=48, layers=2, grades=3, steps=300)
     )
-    values = [grade["psnr"] for grade in result.metrics["grades"]]
+    values = [grade["psnr"] for grade in result.grades]
     assert min(values[1:]) > values[0] + 2
-    assert values[-1] > result.metrics["input"]["psnr"] + 2
-    assert result.metrics["objective"] >= result.metrics["least_objective"]
-    assert result.metrics["noise_sigma"] == pytest.approx(25, rel=0.25)
+    assert values[-1] > result.input_quality["psnr"] + 2
+    assert result.objective >= result.least_objective
+    assert result.noise_sigma == pytest.approx(25, rel=0.25)
 
 
 def test_regression_of_a_crop_by_the_paper_recipe_improves_with_grades():
     result = restore.regress(CAMERA, options=Options(recipe="paper", width=64, steps=300, grades=3))
     train = [record.train_loss[-1] for record in result.records]
     assert train == sorted(train, reverse=True)
-    assert result.metrics["result"]["psnr"] > result.metrics["grades"][0]["psnr"]
+    assert result.result_quality["psnr"] > result.grades[0]["psnr"]
 
 
 def test_unknown_pixels_change_nothing():
@@ -199,16 +199,16 @@ def test_unknown_pixels_change_nothing():
         restore.inpaint(np.where(known, CAMERA, value), known, options=options) for value in (CAMERA, 0.37)
     )
     np.testing.assert_array_equal(first.image, second.image)
-    for name in ("noise_sigma", "lambda", "objective", "least_objective"):
-        assert first.metrics[name] == second.metrics[name]
+    for name in ("noise_sigma", "weight", "objective", "least_objective"):
+        assert getattr(first, name) == getattr(second, name)
 
 
 def test_noise_beside_a_white_area_is_removed():
     noisy = add_noise(CAMERA, 20, seed=0)
     noisy[:, 24:] = 1
     result = restore.denoise(noisy, options=Options(**{**SMALL, "steps": 5}, recipe="networks"))
-    assert result.metrics["noise_sigma"] == pytest.approx(20, rel=0.25)
-    assert "estimated_psnr" in result.metrics
+    assert result.noise_sigma == pytest.approx(20, rel=0.25)
+    assert result.estimated_psnr
 
 
 def test_an_estimate_that_is_not_positive_is_none():
@@ -228,28 +228,28 @@ def test_the_estimates_standard_error_is_that_of_many_draws():
 def test_a_result_that_is_worse_than_its_input_says_so():
     options = Options(**{**SMALL, "steps": 100}, recipe="networks")
     poor, good = (
-        restore.denoise(add_noise(CAMERA, sigma, seed=0), noise_sigma=sigma, reference=CAMERA, options=options).metrics
+        restore.denoise(add_noise(CAMERA, sigma, seed=0), noise_sigma=sigma, reference=CAMERA, options=options)
         for sigma in (2, 80)
     )
-    for metrics in (poor, good):
-        is_worse = metrics["result"]["psnr"] < metrics["input"]["psnr"]
-        assert metrics["is_worse_than_input"] is is_worse
-    assert poor["is_worse_than_input"]
-    assert not good["is_worse_than_input"]
+    for found in (poor, good):
+        is_worse = found.result_quality["psnr"] < found.input_quality["psnr"]
+        assert found.is_worse_than_input is is_worse
+    assert poor.is_worse_than_input
+    assert not good.is_worse_than_input
 
 
 def test_the_input_of_inpainting_is_what_was_seen():
     known = np.arange(CAMERA.size).reshape(CAMERA.shape) % 7 > 0
     options = Options(**{**SMALL, "steps": 5}, recipe="networks")
-    metrics = restore.inpaint(CAMERA, known, noise_sigma=0, reference=CAMERA, options=options).metrics
-    assert metrics["input"]["psnr"] == pytest.approx(psnr(np.where(known, CAMERA, 0), CAMERA))
+    found = restore.inpaint(CAMERA, known, noise_sigma=0, reference=CAMERA, options=options)
+    assert found.input_quality["psnr"] == pytest.approx(psnr(np.where(known, CAMERA, 0), CAMERA))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("image", [np.zeros((20, 24)), np.kron([[0.2, 0.7], [0.9, 0.4]], np.ones((16, 16)))])
 def test_the_best_recipe_leaves_a_picture_without_noise_as_it_is(image):
     result = restore.denoise(image, options=Options(recipe="best", width=8, steps=3))
-    assert (result.metrics["recipe"], result.metrics["noise_sigma"]) == ("best", 0)
+    assert (result.recipe, result.noise_sigma) == ("best", 0)
     np.testing.assert_allclose(result.image, image, atol=2e-3)
 
 
@@ -258,22 +258,22 @@ def test_a_time_limit_too_short_for_the_grades_gives_the_minimiser(recipe):
     noisy = add_noise(CAMERA, 20, seed=0)
     options = Options(**{**SMALL, "steps": 10**6}, recipe=recipe, time_limit=1e-3)
     result = restore.denoise(noisy, noise_sigma=20, reference=CAMERA, options=options)
-    metrics = result.metrics
-    minimiser = solve(np.float32(noisy)[None], Identity(), metrics["lambda"], metrics["beta"])
+    found = result
+    minimiser = solve(np.float32(noisy)[None], Identity(), found.weight, found.beta)
     np.testing.assert_array_equal(result.image, minimiser[0])
-    assert metrics["is_minimiser"]
-    assert metrics["result"]["psnr"] > metrics["input"]["psnr"]
+    assert found.is_minimiser
+    assert found.result_quality["psnr"] > found.input_quality["psnr"]
     assert not result.model.grades
 
 
 def test_grades_that_diverge_at_once_give_the_minimiser():
     options = Options(recipe="paper", width=4, layers=1, grades=1, steps=20, learning_rate=1e30)
     result = restore.denoise(add_noise(CAMERA, 20, seed=0), noise_sigma=20, reference=CAMERA, options=options)
-    assert result.metrics["outcomes"][-1] == "diverged"
-    assert result.metrics["is_minimiser"]
-    assert "result" not in result.metrics  # of the grades, which have none
-    assert "grades" not in result.metrics
-    assert result.metrics["fallback"]["psnr"] > result.metrics["input"]["psnr"]
+    assert result.outcomes[-1] == "diverged"
+    assert result.is_minimiser
+    assert result.result_quality is None  # of the grades, which have none
+    assert not result.grades
+    assert result.fallback["psnr"] > result.input_quality["psnr"]
 
 
 def test_the_scale_of_a_grade_is_that_of_the_known_pixels():
@@ -337,11 +337,10 @@ def test_one_deep_network_sees_as_much_as_the_grades(monkeypatch):
     ("task", "size", "options", "expected", "grades"),
     [
         ("denoise", (8, 8), Options(), "best", 0),  # the learned grade needs no training
-        ("denoise", (8, 8), Options(method="sgdl"), "best", 1),
+        ("denoise", (8, 8), Options(method="sgdl"), "networks", 1),
         ("denoise", (8, 8), Options(weight=0.1), "networks", 4),  # best has its own strengths
-        ("denoise", (8, 8), Options(recipe="fast"), "networks", 4),  # the old name
         ("deblur", (64, 64), Options(), "best", 0),
-        ("deblur", (64, 64), Options(grades=1), "best", 1),
+        ("deblur", (64, 64), Options(grades=1), "networks", 1),
         ("deblur", (64, 40), Options(), "networks", 4),  # too small for copies
         ("inpaint", (64, 64), Options(), "best", 0),
         ("inpaint", (64, 64), Options(steps=9), "networks", 4),  # best trains nothing
@@ -351,7 +350,7 @@ def test_one_deep_network_sees_as_much_as_the_grades(monkeypatch):
     ],
 )
 def test_the_default_recipe_is_the_best_that_can(task, size, options, expected, grades):
-    assert recipe_for(task, size, options)[0] == expected
+    assert recipe_for(task, size, options) is RECIPES[task, expected]
     assert most_grades(task, size, options) == grades
 
 
@@ -379,7 +378,7 @@ def test_both_fits_of_regression_by_the_best_recipe_follow_the_options():
     assert [record.num_steps for record in result.records] == [12] * len(result.records)
     assert {grade.network.widths[1:-1] for grade in result.model.grades} == {(24,)}
     assert max(watcher.grades) + 1 == most_grades("regress", CAMERA.shape, options) == 4
-    assert "input" not in result.metrics  # the picture is its own reference
+    assert result.input_quality is None  # the picture is its own reference
 
 
 def test_the_second_fit_has_the_time_that_the_first_leaves():
@@ -387,13 +386,13 @@ def test_the_second_fit_has_the_time_that_the_first_leaves():
     result = restore.regress(CAMERA, options=options)
     assert len(result.records) == 1
     bilinear = interpolate_grid(CAMERA[::2, ::2], CAMERA.shape)
-    assert result.metrics["result"]["psnr"] > psnr(bilinear, CAMERA) - 0.5
+    assert result.result_quality["psnr"] > psnr(bilinear, CAMERA) - 0.5
 
 
 @pytest.mark.slow
 def test_regression_of_two_rows_is_by_recipe_networks_which_it_names():
     result = restore.regress(CAMERA[:2], options=Options(**{**SMALL, "steps": 5}))
-    assert result.metrics["recipe"] == "networks"
+    assert result.recipe == "networks"
 
 
 def test_what_the_paper_does_is_what_reproduce_does():
@@ -410,9 +409,9 @@ def test_what_the_paper_does_is_what_reproduce_does():
             settings["epochs"],
             settings["learning_rate"],
         )
-    metrics = restore.denoise(CAMERA, noise_sigma=10, options=given).metrics
-    assert (metrics["lambda"], metrics["beta"]) == (0.01, 1.0)  # facts: MGDL, noise 10
-    assert "tuned by the clean picture" in metrics["strengths_from"]
+    found = restore.denoise(CAMERA, noise_sigma=10, options=given)
+    assert (found.weight, found.beta) == (0.01, 1.0)  # facts: MGDL, noise 10
+    assert "tuned by the clean picture" in found.strengths_from
 
 
 def test_the_papers_structures_are_those_of_their_names():

@@ -84,6 +84,9 @@ __all__ = ["__version__", *_PUBLIC]
 
 if TYPE_CHECKING:
     from . import convex, curvature, equations, pictures, restore, structures, synthetic, training
+    from .least_squares import solve_least_squares
+    from .model import Grade, MultiGrade
+    from .networks import FourierFeatures, MultiScaleNetwork, Network
     from .tables import (
         MultiGradeClassifier,
         MultiGradeRegressor,
@@ -92,9 +95,6 @@ if TYPE_CHECKING:
         SingleGradeRegressor,
         load_estimator,
     )
-    from .least_squares import solve_least_squares
-    from .model import Grade, MultiGrade
-    from .networks import FourierFeatures, MultiScaleNetwork, Network
     from .training import (
         Checkpointing,
         Fit,

@@ -3,7 +3,7 @@
     from multigrade import pictures, restore
 
     noisy = pictures.load("photo.png").pixels
-    result = restore.denoise(noisy)            # result.image, result.metrics
+    result = restore.denoise(noisy)            # result.image, result.noise_sigma
 
 Pictures are (h, w) or (h, w, channels), floating point from 0 to 1 or uint8 or uint16. No clean picture is needed.
 Three recipes, by ``Options(recipe=...)``:
@@ -22,7 +22,8 @@ from .pictures.graded.restoration import pixel_coordinates
 from .pictures.metrics import psnr, ssim
 from .pictures.noise.level import estimate_noise_sigma
 from .pictures.operators import BlockAverage, GaussianBlur, Identity, KernelBlur, Mask, Operator
-from .pictures.problem import Options, Problem, Restored, quality
+from .pictures.problem import Options, Problem
+from .pictures.result import Restored, quality
 from .pictures.tasks import deblur, denoise, inpaint, invert, regress, upsample
 
 __all__ = [

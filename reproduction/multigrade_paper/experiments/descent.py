@@ -10,10 +10,10 @@ from multigrade.curvature.observers import SpectrumObserver, edge_of_stability
 from multigrade.curvature.tracking import summarise_spectrum
 from multigrade.model import staged_values
 from multigrade.pictures.files import add_noise
+from multigrade.pictures.graded.fitting import images
 from multigrade.pictures.graded.restoration import RestorationTask, pixel_coordinates
 from multigrade.pictures.metrics import psnr
 from multigrade.pictures.operators import Identity
-from multigrade.pictures.recipes.grades import images
 from multigrade.synthetic import setting, training_points
 from multigrade.training import (
     Checkpointing,

@@ -32,7 +32,7 @@ def regression(context: Context) -> Result:
     grade = 3 if setup.method == "MGDL" else 0
     keeper = (ParametersAt(steps, grade, math.gcd(*steps)),) if steps else ()
     restored = restore.regress(image, options=_options(context, keeper))
-    metrics = dict(restored.metrics)
+    metrics = restored.summary()
     if not _is_diverged(restored):
         train = [psnr(stage[::2, ::2], image[::2, ::2]) for stage in restored.stages]
         test = [psnr(stage, image) for stage in restored.stages]
@@ -54,7 +54,7 @@ def restoration(context: Context) -> Result:
         restored = restore.deblur(observed, blur_sigma=setup.blur, **given)
     else:
         restored = restore.denoise(observed, **given)
-    metrics = dict(restored.metrics)
+    metrics = restored.summary()
     if not _is_diverged(restored):
         metrics["test_psnr"] = metrics["result"]["psnr"]
         metrics["grades_test_psnr"] = [quality["psnr"] for quality in metrics["grades"]]

@@ -3,7 +3,7 @@
 import dataclasses
 import importlib.util
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,6 @@ from ..pictures import baselines
 from ..pictures.figure import FIGURE_FORMATS, Panel, comparison_figure
 from ..pictures.inverse.strengths import LEAST_NOISE
 from ..pictures.recipes import most_grades
-from ..training import RunRecord
 from ._live import print_outcomes, watching
 from .image import Deblur, Denoise, ImageCommand, Inpaint, RestoreCommand, Upsample
 
@@ -30,9 +29,9 @@ OPTIONS = ("method", "recipe", "grades", "layers", "width", "steps", "learning_r
 @dataclasses.dataclass(frozen=True)
 class Result:
     picture: pictures.Picture  # to be written
-    metrics: dict[str, Any]
+    restored: restore.Restored
+    metrics: dict[str, Any]  # for JSON
     rows: list[tuple[str, float, float]]  # name, PSNR, SSIM; simple methods come last
-    records: Sequence[RunRecord]
     panels: list[Panel]
     reference: np.ndarray | None
     was_chosen: bool  # whether the recipe was left to us
@@ -50,36 +49,31 @@ class Result:
             for name, *values in self.rows:
                 table.add_row(name, f"{values[0]:.2f}", f"{values[1]:.3f}")
             console.print(table)
-        print_outcomes(self.records)
-        for line in _remarks(self.metrics, len(self.records), was_chosen=self.was_chosen):
+        print_outcomes(self.restored.records)
+        for line in remarks(self.restored, was_chosen=self.was_chosen):
             console.print(line, soft_wrap=True)
         console.print(f"written to {output} after {self.metrics['seconds']:.0f} s", soft_wrap=True)
 
 
-def _remarks(metrics: Mapping[str, Any], num_grades: int, *, was_chosen: bool):
+def remarks(result: restore.Restored, *, was_chosen: bool) -> Iterator[str]:
     """What a user should know of the result, a line each."""
-    if was_chosen and metrics.get("recipe", "best") != "best":
-        yield f"by recipe {metrics['recipe']}: recipe best does not do this"
-    if metrics.get("is_minimiser"):
+    if was_chosen and result.recipe != "best":
+        yield f"by recipe {result.recipe}: recipe best does not do this"
+    if result.is_minimiser:
         yield "the grades are of no use here: this is what minimises the objective, without a network"
-    elif metrics.get("is_cut_short"):
-        yield (
-            f"the time limit left no time for a grade after these {num_grades}"
-            if num_grades
-            else "cut short by the time limit"
-        )
-    elif metrics.get("is_without_grades"):
-        yield "without grades of the picture's own: they learn from white noise, in pictures of up to 4 megapixels"
-    if "noise_sigma" in metrics:
-        how = "estimated" if metrics["noise_was_estimated"] else "given"
-        how = "assumed; --noise-sigma gives another" if metrics.get("noise_is_assumed") else how
-        weight = f", lambda {metrics['lambda']:.3g}, beta {metrics['beta']:.3g}" if "lambda" in metrics else ""
-        yield f"noise {metrics['noise_sigma']:.1f} ({how}{NOISE_KINDS[metrics.get('noise_kind', 'white')]}){weight}"
-    if "strengths_from" in metrics:
-        yield f"lambda and beta are {metrics['strengths_from']}"
-    if (estimated := metrics.get("estimated_psnr", [None])[-1]) is not None:
-        yield f"PSNR about {estimated:.1f} dB, estimated from the noise alone"
-    if metrics.get("is_worse_than_input"):
+    elif result.is_cut_short:
+        count = len(result.records)
+        yield f"the time limit left no time for a grade after these {count}" if count else "cut short by the time limit"
+    if result.noise_sigma is not None:
+        how = "estimated" if result.noise_was_estimated else "given"
+        how = "assumed; --noise-sigma gives another" if result.noise_is_assumed else how
+        weight = "" if result.weight is None else f", lambda {result.weight:.3g}, beta {result.beta:.3g}"
+        yield f"noise {result.noise_sigma:.1f} ({how}{NOISE_KINDS[result.noise_kind or 'white']}){weight}"
+    if result.strengths_from is not None:
+        yield f"lambda and beta are {result.strengths_from}"
+    if result.estimated_psnr and result.estimated_psnr[-1] is not None:
+        yield f"PSNR about {result.estimated_psnr[-1]:.1f} dB, estimated from the noise alone"
+    if result.is_worse_than_input:
         yield "the input is nearer to the clean picture than this: try --recipe best, or more --steps"
 
 
@@ -111,21 +105,21 @@ def run(given: ImageCommand, picture: pictures.Picture) -> Result:
     view = {"quiet": given.quiet, "tensorboard": given.tensorboard, "checkpoint": given.checkpoint}
     with watching(most_grades(given.task, size, options), given.task, **view) as observers:
         restored = _restored(given, case, dataclasses.replace(options, observers=observers))
-    metrics = {**restored.metrics, "seconds": time.perf_counter() - started}
+    metrics = {**restored.summary(), "seconds": time.perf_counter() - started}
     found = []
     if given.baselines and case.reference is not None:
-        simple = simple_methods(given.task, case, restored.metrics.get("noise_sigma", 0.0))
+        simple = simple_methods(given.task, case, restored.noise_sigma or 0.0)
         found = [(name, restore.quality(image, case.reference)) for name, image in simple.items()]
     metrics["baselines"] = [{"name": name, **quality} for name, quality in found]
-    rows = [*_rows(restored.metrics), *((f"baseline: {name}", quality) for name, quality in found)]
+    rows = [*_rows(restored), *((f"baseline: {name}", quality) for name, quality in found)]
     alpha = picture.alpha
     if alpha is not None and factor > 1:
         alpha = baselines.upsample(alpha, factor)  # bilinear: between the values that are there
     return Result(
         dataclasses.replace(picture, pixels=restored.image, alpha=alpha),
+        restored,
         metrics,
         [(name, quality["psnr"], quality["ssim"]) for name, quality in rows],
-        restored.records,
         _panels(case.seen, restored),
         case.reference,
         given.recipe is None,
@@ -185,17 +179,16 @@ def _restored(given: ImageCommand, case: Case, options: restore.Options) -> rest
     return tasks[type(given)](case.observed, **case.arguments, **common)
 
 
-def _rows(metrics: Mapping[str, Any]) -> list[tuple[str, dict[str, float]]]:
+def _rows(result: restore.Restored) -> list[tuple[str, dict[str, float]]]:
     """Names and quality of input, grades and result; nothing without a reference."""
-    rows = [("input", metrics["input"])] if "input" in metrics else []
-    grades = metrics.get("grades", [])
-    rows += zip(_stage_names(metrics, len(grades)), grades, strict=True)
-    return rows + ([("instead of the grades", metrics["fallback"])] if "fallback" in metrics else [])
+    rows = [] if result.input_quality is None else [("input", result.input_quality)]
+    rows += zip(_stage_names(result), result.grades, strict=False)
+    return rows + ([] if result.fallback is None else [("instead of the grades", result.fallback)])
 
 
-def _stage_names(metrics: Mapping[str, Any], count: int) -> list[str]:
-    names = metrics.get("stages", [f"grade {i}" for i in range(1, count + 1)])
-    return [*names[: count - 1], "result"] if count else []
+def _stage_names(result: restore.Restored) -> list[str]:
+    names = result.names or [f"grade {i}" for i in range(1, len(result.stages) + 1)]
+    return [*names[:-1], "result"]
 
 
 def simple_methods(task: str, case: Case, noise_sigma: float) -> dict[str, np.ndarray]:
@@ -224,6 +217,6 @@ def simple_methods(task: str, case: Case, noise_sigma: float) -> dict[str, np.nd
 
 
 def _panels(observed: np.ndarray, restored: restore.Restored) -> list[Panel]:
-    names = _stage_names(restored.metrics, len(restored.stages))
+    names = _stage_names(restored)
     stages = zip(["input", *names], [observed, *restored.stages], strict=True)
     return [Panel(name, image) for name, image in stages]

@@ -12,8 +12,6 @@ import typer
 
 from ._record import Quiet, TensorBoard
 
-OLD_RECIPES = {"fast": "networks"}
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ImageCommand:
@@ -58,12 +56,6 @@ class ImageCommand:
         from .. import pictures
         from ..files import all_or_none, atomic_path, finite
 
-        if self.recipe in OLD_RECIPES:
-            new = OLD_RECIPES[self.recipe]
-            typer.echo(
-                f"multigrade: recipe {self.recipe} is now called {new}; the old name goes with version 0.2", err=True
-            )
-            return dataclasses.replace(self, recipe=new).run()
         _check_files(self)
         picture = pictures.load(self.picture)
         output = pictures.check_output(self.output, picture)

@@ -1,28 +1,18 @@
-"""What is known and what is sought (``Problem``), how to train (``Options``), and what comes back (``Restored``).
-
-A recipe is a function ``solve(problem, options) -> Restored``; ``recipes`` has one file for each.
-"""
+"""What is known and what is sought (``Problem``), and how to train (``Options``)."""
 
 import dataclasses
 import os
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
-from ..model import MultiGrade
 from ..networks import Network
-from ..training import Fit
 from ..training.grades import check_memory
 from ..training.observers import Observer
-from ..training.record import Outcome, RunRecord
-from .layout import to_picture
-from .metrics import psnr, ssim
 from .operators import Operator
 
 METHODS = ("mgdl", "sgdl")
 RECIPE_NAMES = ("best", "networks", "paper")
-OLD_RECIPE_NAMES = {"fast": "networks"}
 MOST = 1_000  # grades, and layers of each
 LEAST_SIGMA = 0.01  # on the 0..255 scale; less is no noise, and derivatives from probes that small drown in rounding
 
@@ -89,7 +79,7 @@ class Options:
         "mgdl", grades, or "sgdl", one deep network.
     recipe : str, optional
         "best", "networks" or "paper". None takes the first of best and networks that the task has and that can do what
-        the other options ask for; ``Restored.metrics["recipe"]`` names it.
+        the other options ask for; ``Restored.recipe`` names it.
     grades, layers, width : int, optional
         Number of grades; hidden layers of each grade (mgdl) or in all (sgdl); neurons of each.
     steps : int, optional
@@ -123,7 +113,7 @@ class Options:
     def __post_init__(self):
         if self.method not in METHODS:
             raise ValueError(f"method must be one of {', '.join(METHODS)}; got {self.method!r}")
-        if self.recipe not in (None, *RECIPE_NAMES, *OLD_RECIPE_NAMES):
+        if self.recipe not in (None, *RECIPE_NAMES):
             raise ValueError(f"recipe must be one of {', '.join(RECIPE_NAMES)}; got {self.recipe!r}")
         for name, lowest in (("grades", 1), ("layers", 1), ("width", 1), ("steps", 1), ("seed", 0)):
             value = getattr(self, name)
@@ -157,90 +147,3 @@ class Options:
     def num_grades(self, default: int) -> int:
         """How many grades to train at most, where the recipe has ``default``."""
         return (self.grades or default) if self.method == "mgdl" else 1
-
-
-@dataclasses.dataclass(frozen=True)
-class Restored:
-    """The result of a task. Images are (h, w) or (h, w, channels), not clipped.
-
-    Parameters
-    ----------
-    image : ndarray
-    stages : tuple of ndarray
-        The image after every grade; the last is ``image``.
-    model : MultiGrade
-        By the recipes paper and networks the model, at ``pixel_coordinates``, is the image. By best it is the grades
-        alone, which improve upon an image that no network makes.
-    records : tuple of RunRecord
-        How each grade was trained.
-    metrics : dict
-        "recipe", "noise_sigma", "outcomes", "seconds" and what the recipe knows besides. With a reference: "grades" and
-        "result", PSNR and SSIM after every grade and in the end, and "input". Where the grades are of no use, as after
-        too short a time limit, the image is the minimiser of the objective over all images, "is_minimiser" is true, and
-        the model has no grades. Where grades diverged, there is no "result": "fallback" is the quality of the image.
-    """
-
-    image: np.ndarray
-    stages: tuple[np.ndarray, ...]
-    model: MultiGrade
-    records: tuple[RunRecord, ...]
-    metrics: dict[str, Any]
-
-
-@dataclasses.dataclass(frozen=True)
-class Recipe:
-    """How to solve a problem.
-
-    Parameters
-    ----------
-    solve : callable
-        (problem, options) -> Restored.
-    most_grades : callable
-        (options) -> the number of grades that are trained at most: what a view of the progress counts to.
-    refusal : callable
-        (size, options) -> why a picture of this size cannot be restored with these options, or None.
-    reads_noise : bool
-        Whether a noise level that is not given is estimated first. Other recipes look at the noise themselves.
-    """
-
-    solve: Callable[[Problem, Options], Restored]
-    most_grades: Callable[[Options], int]
-    refusal: Callable[[tuple[int, int], Options], str | None] = lambda size, options: None
-    reads_noise: bool = True
-
-
-def restored(problem: Problem, fit: Fit, stages: Sequence[np.ndarray], facts: dict[str, Any]) -> Restored:
-    """The result of these grades and images (channels, h, w), with PSNR and SSIM if there is a reference.
-
-    Its "seconds" are those of training, unless ``facts`` has those of the whole.
-    """
-    metrics = {"seconds": sum(record.seconds for record in fit.records), **facts}
-    metrics["outcomes"] = [str(record.outcome) for record in fit.records]
-    if fit.is_cut_short:
-        metrics["is_cut_short"] = True
-    pictures = tuple(to_picture(np.asarray(stage, np.float64), is_grey=problem.is_grey) for stage in stages)
-    if problem.reference is not None:
-        clean = to_picture(problem.reference, is_grey=problem.is_grey)
-        found = [quality(picture, clean) for picture in pictures]
-        # Grades that diverged have no quality: what is there instead of them is not their result.
-        is_diverged = any(record.outcome is Outcome.DIVERGED for record in fit.records)
-        metrics |= {"fallback": found[-1]} if is_diverged else {"grades": found, "result": found[-1]}
-        if problem.observed.shape == problem.reference.shape and problem.observed is not problem.reference:
-            metrics["input"] = quality(to_picture(problem.observed, is_grey=problem.is_grey), clean)
-    return Restored(pictures[-1], pictures, fit.model, fit.records, metrics)
-
-
-def quality(image: np.ndarray, reference: np.ndarray) -> dict[str, float]:
-    """PSNR and SSIM of a picture, (h, w) or (h, w, channels).
-
-    Parameters
-    ----------
-    image : (h, w) or (h, w, channels)
-    reference : the true picture, of the same shape
-
-    Returns
-    -------
-    dict
-        ``psnr`` in decibels and ``ssim``.
-    """
-    return {"psnr": psnr(image, reference), "ssim": ssim(image, reference)}

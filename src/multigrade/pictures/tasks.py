@@ -15,8 +15,9 @@ from .layout import to_channels
 from .noise.level import estimate_noise
 from .operators import BlockAverage, GaussianBlur, Identity, Mask, Operator
 from .operators.function import LinearFunction
-from .problem import Options, Problem, Restored
+from .problem import Options, Problem
 from .recipes import recipe_for
+from .result import Restored
 
 
 def regress(image, *, reference=None, options: Options = Options()) -> Restored:  # noqa: B008
@@ -78,7 +79,7 @@ def deblur(image, *, blur_sigma: float, noise_sigma=None, reference=None, option
     Returns
     -------
     Restored
-        The picture, what each grade gave, records and metrics.
+        The picture, what each grade gave, records and qualities.
     """
     return _restore("deblur", image, GaussianBlur(float(blur_sigma)), noise_sigma, reference, options)
 
@@ -99,7 +100,7 @@ def inpaint(image, mask, *, noise_sigma=None, reference=None, options: Options =
     Returns
     -------
     Restored
-        The picture, what each grade gave, records and metrics.
+        The picture, what each grade gave, records and qualities.
     """
     mask, size = np.asarray(mask), np.shape(image)[:2]
     if mask.shape != size:
@@ -127,7 +128,7 @@ def upsample(image, *, factor: int = 2, noise_sigma=None, reference=None, option
     Returns
     -------
     Restored
-        The picture, what each grade gave, records and metrics.
+        The picture, what each grade gave, records and qualities.
     """
     if not isinstance(factor, (int, np.integer)) or factor < 2:
         raise ValueError(f"factor must be an integer of at least 2; got {factor!r}")
@@ -184,12 +185,12 @@ def invert(
         is_grey=len(shape) == 2,
     )  # fmt: skip
     result = solve(_with_reference(problem, reference), options)
-    return dataclasses.replace(result, metrics={**result.metrics, "noise_sigma": sigma, "operator_norm": scale})
+    return dataclasses.replace(result, noise_sigma=sigma, operator_norm=scale)
 
 
 def solve(problem: Problem, options: Options) -> Restored:
     """A problem by the recipe that the options name; without a name, by the first of best and networks that can."""
-    return recipe_for(problem.task, problem.size, options)[1].solve(problem, options)
+    return recipe_for(problem.task, problem.size, options).solve(problem, options)
 
 
 def _restore(task, image, operator: Operator, noise_sigma, reference, options, *, mask=None, size=None) -> Restored:
@@ -198,7 +199,7 @@ def _restore(task, image, operator: Operator, noise_sigma, reference, options, *
         observed = np.where(mask, observed, 0)
     given = None if noise_sigma is None else _checked_noise(noise_sigma)
     shape = (len(observed), *(observed.shape[1:] if size is None else size))
-    recipe = recipe_for(task, (shape[1], shape[2]), options)[1]  # before the work of an estimate
+    recipe = recipe_for(task, (shape[1], shape[2]), options)  # before the work of an estimate
     if not recipe.reads_noise and _is_grey_in_colour(image) and (reference is None or _is_grey_in_colour(reference)):
         # Its channels have the same noise, of which differences of colours would show nothing.
         one = None if reference is None else np.asarray(reference)[..., 0]
@@ -207,7 +208,7 @@ def _restore(task, image, operator: Operator, noise_sigma, reference, options, *
         return dataclasses.replace(grey, image=stages[-1], stages=stages)
     sigma = given or (estimate_noise(observed, mask) if given is None and recipe.reads_noise else 0.0)
     problem = Problem(task, observed, operator, shape, sigma, given is None, mask, is_grey=np.ndim(image) == 2)
-    return solve(_with_reference(problem, reference), options)
+    return recipe.solve(_with_reference(problem, reference), options)
 
 
 def _is_grey_in_colour(image) -> bool:

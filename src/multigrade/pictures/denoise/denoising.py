@@ -65,13 +65,11 @@ class Noise:
 @dataclasses.dataclass(frozen=True)
 class Denoised:
     """Images (channels, h, w) by name, the last the best; the noise; the estimated mean square error of the last, None
-    where nothing honest can be said; for white noise, each decorrelated image with how it moves; and whether there was
-    no time for all of it."""
+    where nothing honest can be said; and whether there was no time for all of it."""
 
     images: dict[str, np.ndarray]
     noise: Noise
     risk: float | None = None
-    moving: tuple[tuple[np.ndarray, np.ndarray], ...] = ()
     is_cut_short: bool = False
 
 
@@ -155,7 +153,7 @@ def _white(observed: np.ndarray, noise: Noise, progress: Progress) -> Denoised:
     weights = least_risk(list(found), divergences, channels, float(sigma))
     images["mixture"], moved = (np.tensordot(weights.astype(np.float32), each, axes=1) for each in (found, moved))
     risk = _risk(images["mixture"], (moved - images["mixture"]) / step, signs, observed, noise)
-    return Denoised(_shown(images, noise), noise, risk, tuple(zip(found, slopes, strict=True)))
+    return Denoised(_shown(images, noise), noise, risk)
 
 
 def _risk(image: np.ndarray, slope: np.ndarray, signs: np.ndarray, observed: np.ndarray, noise: Noise) -> float | None:

@@ -14,10 +14,10 @@ from collections.abc import Callable
 import jax
 import numpy as np
 
-from . import learned
 from ..progress import Progress, part_of, unheard
 from ..scales import doubled, halved
 from ..tiles import tiled
+from . import learned
 from .nonlocal_estimate import nonlocal_passes
 
 STEP = 0.1  # size of the probe, in units of the noise

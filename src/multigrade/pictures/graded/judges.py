@@ -5,7 +5,7 @@ until one is no better than the one before, or good enough.
 """
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 import jax.numpy as jnp
@@ -119,18 +119,3 @@ def least(fit: Fit, stages, judge: Callable[[np.ndarray], float]) -> tuple[Fit, 
 def estimated_psnr(error: float, doubt: float = 0.0) -> float | None:
     """None where the estimate of the mean square error is not above twice its standard error."""
     return float(-10 * np.log10(error)) if error > 2 * doubt else None
-
-
-def surely_better(risks: Sequence[np.ndarray]) -> int:
-    """How many grades to keep: up to the last whose estimated risk is lower by more than twice its standard error.
-
-    ``risks`` holds estimates at the same pixels, before any grade and after each. A grade that was trained by the
-    estimate may have found its weakness, a steep slope at few pixels; then the estimate is low, and so uncertain that
-    it says nothing.
-    """
-    kept = 0
-    for grade in range(1, len(risks)):
-        lower = risks[kept] - risks[grade]
-        if lower.mean() > 2 * lower.std() / len(lower) ** 0.5:
-            kept = grade
-    return kept

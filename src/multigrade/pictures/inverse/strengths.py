@@ -18,6 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..operators import Identity, Operator
+from ..problem import Options
 from .variational import DIFFERENCES, dct, solve
 
 EDGE = 0.012  # lambda / beta in denoising: the recorded winner's 0.01, and best on our free pictures, too
@@ -32,6 +33,11 @@ PROBE = 0.1  # size of the probe, in units of the noise
 class Strengths(NamedTuple):
     weight: float  # lambda
     beta: float
+
+    def unless_given(self, options: Options) -> "Strengths":
+        """The caller's, where there are any."""
+        weight = self.weight if options.weight is None else options.weight
+        return Strengths(weight, self.beta if options.beta is None else options.beta)
 
 
 def choose_strengths(observed: np.ndarray, operator: Operator, noise: float) -> Strengths:

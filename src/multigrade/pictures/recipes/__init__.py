@@ -2,13 +2,14 @@
 
 best      the best picture for the time, for every task, one file each: the non-local estimate alone or around the
           inverse of the operator (``plug_and_play``), and grades on what surrounds a pixel where they help.
-networks  the paper's networks trained our way, for every task (``networks``, ``networks_regress``). Its name was fast.
+networks  the paper's networks trained our way, for every task (``networks``, ``networks_regress``).
 paper     the paper's networks trained as in the paper, for every task (``paper``, ``paper_regress``).
 
 A new recipe is one more file with a ``RECIPE`` and one more row in ``RECIPES``.
 """
 
-from ..problem import OLD_RECIPE_NAMES, RECIPE_NAMES, Options, Recipe
+from ..problem import RECIPE_NAMES, Options
+from ..result import Recipe
 from . import (
     best_deblur,
     best_denoise,
@@ -36,8 +37,8 @@ for _task in ("denoise", "deblur", "inpaint", "upsample", "invert"):
     RECIPES |= {(_task, "networks"): networks.RECIPE, (_task, "paper"): paper.RECIPE}
 
 
-def recipe_for(task: str, size: tuple[int, int], options: Options) -> tuple[str, Recipe]:
-    """The name and the recipe that a picture of this size gets; ValueError for one that does not exist or cannot.
+def recipe_for(task: str, size: tuple[int, int], options: Options) -> Recipe:
+    """The recipe that a picture of this size gets; ValueError for one that does not exist or cannot.
 
     Without a name, the first of best and networks that can do it.
     """
@@ -46,16 +47,16 @@ def recipe_for(task: str, size: tuple[int, int], options: Options) -> tuple[str,
     if options.recipe is None:
         there = [name for name in ("best", "networks") if (task, name) in RECIPES]
         name = next(name for name in there if RECIPES[task, name].refusal(size, options) is None)
-        return name, RECIPES[task, name]
-    name = OLD_RECIPE_NAMES.get(options.recipe, options.recipe)
+        return RECIPES[task, name]
+    name = options.recipe
     if (task, name) not in RECIPES:
         there = " or ".join(name for name in RECIPE_NAMES if (task, name) in RECIPES)
         raise ValueError(f"recipe must be {there} for {task}, which has no recipe {name}")
     if (reason := RECIPES[task, name].refusal(size, options)) is not None:
         raise ValueError(reason)
-    return name, RECIPES[task, name]
+    return RECIPES[task, name]
 
 
 def most_grades(task: str, size: tuple[int, int], options: Options) -> int:
     """How many grades a task trains at most: what a view of its progress counts to."""
-    return recipe_for(task, size, options)[1].most_grades(options)
+    return recipe_for(task, size, options).most_grades(options)

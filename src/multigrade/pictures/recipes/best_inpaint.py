@@ -15,15 +15,16 @@ from ..inverse.variational import solve as minimise_over_images
 from ..inverse.wide_fill import mixed_fillings
 from ..layout import channels_first, channels_last
 from ..operators import Mask
-from ..problem import Options, Problem, Recipe, Restored
-from .grades import Stopwatch, refused_training, untrained
+from ..problem import Options, Problem
+from ..progress import Stopwatch
+from ..result import Recipe, Restored, refuse_training, untrained
 
 MOST_BIHARMONIC = 40_000  # unknown pixels; more take minutes
 WEIGHT, EDGE = 0.5, 0.05  # of second differences: lambda over that of first ones, lambda / beta; our choice
 
 
 def solve(problem: Problem, options: Options) -> Restored:
-    watch = Stopwatch.started_for(options)
+    watch = Stopwatch.started(options.time_limit, options.observers)
     assert problem.mask is not None
     observed, known, noise = problem.observed, problem.mask, problem.noise * problem.is_noisy
     images = {"smooth": _kept(problem, smooth(observed, known, noise))}
@@ -60,4 +61,4 @@ def _kept(problem: Problem, image: np.ndarray) -> np.ndarray:
     return image if problem.is_noisy else np.where(problem.mask, problem.observed, image)
 
 
-RECIPE = Recipe(solve, lambda options: 0, refused_training, reads_noise=False)
+RECIPE = Recipe(solve, lambda options: 0, refuse_training, reads_noise=False)

@@ -9,15 +9,18 @@ import numpy as np
 
 from ..inverse.plug_and_play import plug_and_play
 from ..inverse.strengths import choose_strengths
-from ..problem import Options, Problem, Recipe, Restored
-from .grades import Stopwatch, minimiser_of, refused_training, untrained
+from ..inverse.variational import solve as minimise_over_images
+from ..problem import Options, Problem
+from ..progress import Stopwatch
+from ..result import Recipe, Restored, refuse_training, untrained
 
 MORE = 1.1  # times the noise: what may be left of the observation
 
 
 def solve(problem: Problem, options: Options) -> Restored:
-    watch = Stopwatch.started_for(options)
-    minimiser = minimiser_of(problem, choose_strengths(problem.observed, problem.operator, problem.noise))
+    watch = Stopwatch.started(options.time_limit, options.observers)
+    strengths = choose_strengths(problem.observed, problem.operator, problem.noise)
+    minimiser = minimise_over_images(problem.observed, problem.operator, *strengths, shape=problem.shape)
     image = plug_and_play(problem.observed, problem.operator, problem.noise, minimiser, progress=watch.progress)
     images = {"minimiser": minimiser, "non-local": image}
     if _left(problem, image) > max(_left(problem, minimiser), MORE * problem.noise):
@@ -31,4 +34,4 @@ def _left(problem: Problem, image: np.ndarray) -> float:
     return float(np.sqrt(np.mean(left**2))) if np.isfinite(left).all() else np.inf
 
 
-RECIPE = Recipe(solve, lambda options: 0, refused_training)
+RECIPE = Recipe(solve, lambda options: 0, refuse_training)

@@ -12,14 +12,15 @@ import numpy as np
 from ... import structures
 from ...model import MultiGrade, staged_values
 from ...training import Fit, Observation, Observer, Regression, Snapshot, fit_grades, warmup_cosine
+from ..graded.fitting import most_paper_grades, plan_of
 from ..inverse.interpolation import between, interpolation_rows, neighbours
 from ..inverse.plug_and_play import plug_and_play
 from ..operators import Mask
-from ..problem import Options, Problem, Recipe, Restored
+from ..problem import Options, Problem
+from ..progress import Stopwatch
+from ..result import Recipe, Restored
 from ..simplex import mixture
-from .best_denoise import hidden_layers
 from .best_inpaint import smooth
-from .grades import Stopwatch, most_paper_grades, plan_of
 from .networks_regress import by_known_pixels, held_out_pixels, known_pixels, regressed
 
 # Grades at most, hidden layers, neurons, rows per step, rate; steps per grade for 512 pixels on a side. Our choice.
@@ -29,7 +30,7 @@ LEAST_SIDE = 3  # pixels, for a neighbour to learn from
 
 
 def solve(problem: Problem, options: Options) -> Restored:
-    watch = Stopwatch.started_for(options)
+    watch = Stopwatch.started(options.time_limit, options.observers)
     channels, rows, held_out = problem.observed, known_pixels(problem), held_out_pixels(problem)
     networks, images = by_known_pixels(problem, options, rows, held_out)
     known = channels[:, ::2, ::2]
@@ -67,7 +68,10 @@ def _by_interpolation(known: np.ndarray, side: int, options: Options, time_limit
     """Grades that learn what bilinear interpolation misses, from the known pixels (channels, h, w)."""
     inputs, targets = interpolation_rows(known, options.seed)
     steps = options.steps or max(round(STEPS * side / SIDE), LEAST_STEPS)
-    structure = structures.graded(inputs.shape[1], hidden_layers(options, GRADES, LAYERS, WIDTH), 3, bias_std=0.2)
+    # One deep network has the layers of all grades.
+    layers = options.layers or (GRADES * LAYERS if options.method == "sgdl" else LAYERS)
+    hidden = ((options.width or WIDTH,) * layers,) * options.num_grades(GRADES)
+    structure = structures.graded(inputs.shape[1], hidden, 3, bias_std=0.2)
     schedule = warmup_cosine(options.learning_rate or RATE, steps)
     plan = plan_of(
         options, steps, "muon", schedule, batch_size=BATCH, record_every=max(steps // 10, 1), time_limit=time_limit,

@@ -6,14 +6,15 @@ from ..baselines import upsample
 from ..inverse.plug_and_play import consistent, plug_and_play
 from ..layout import channels_first, channels_last
 from ..operators import BlockAverage
-from ..problem import Options, Problem, Recipe, Restored
-from .grades import Stopwatch, refused_training, untrained
+from ..problem import Options, Problem
+from ..progress import Stopwatch
+from ..result import Recipe, Restored, refuse_training, untrained
 
 SURE = 1e-3  # of the observation: so much does the interpolation count beside it
 
 
 def solve(problem: Problem, options: Options) -> Restored:
-    watch = Stopwatch.started_for(options)
+    watch = Stopwatch.started(options.time_limit, options.observers)
     noise = problem.noise * problem.is_noisy
     assert isinstance(problem.operator, BlockAverage)
     wide = upsample(channels_last(problem.observed), problem.operator.factor, kind="cubic")
@@ -24,4 +25,4 @@ def solve(problem: Problem, options: Options) -> Restored:
     return untrained(problem, images, watch)
 
 
-RECIPE = Recipe(solve, lambda options: 0, refused_training, reads_noise=False)
+RECIPE = Recipe(solve, lambda options: 0, refuse_training, reads_noise=False)

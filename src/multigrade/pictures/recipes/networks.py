@@ -15,23 +15,15 @@ import numpy as np
 from ...model import MultiGrade
 from ...networks import Layer
 from ...training import Fit, fingerprint, warmup_cosine
+from ..graded.fitting import images, most_paper_grades, or_minimiser, paper_structure, plan_of, train
 from ..graded.judges import EXTRA_NOISE, Judge, SecondLook, Unexplained, estimated_psnr, least, mixed
 from ..graded.restoration import pixel_coordinates
 from ..graded.target import PixelFeatures, TargetTask
 from ..inverse.strengths import Strengths, choose_strengths
+from ..inverse.variational import objective
 from ..inverse.variational import solve as minimise_over_images
-from ..problem import Options, Problem, Recipe, Restored, restored
-from .grades import (
-    chosen,
-    facts_of,
-    images,
-    most_paper_grades,
-    objective_of,
-    or_minimiser,
-    paper_structure,
-    plan_of,
-    train,
-)
+from ..problem import Options, Problem
+from ..result import Recipe, Restored, restored
 
 # Steps per grade for 512 x 512 pixels, more in proportion to the image's side. The finer what is left to learn, the
 # more noise the draws add to it: pixels per step grow with the grade, and the rate is lower; also where there are more
@@ -50,14 +42,14 @@ def solve(problem: Problem, options: Options) -> Restored:
     if problem.task == "denoise" and problem.is_noisy:
         return _denoise(problem, options)
     # In float64 the prior's threshold is compared in double precision: the bits of the image depend on it.
-    strengths = chosen(options, choose_strengths(problem.observed, problem.operator, np.float64(problem.noise)))
+    strengths = choose_strengths(problem.observed, problem.operator, np.float64(problem.noise)).unless_given(options)
     target = minimise_over_images(problem.observed, problem.operator, *strengths, shape=problem.shape)
     is_judged = problem.is_noisy and problem.operator.eigenvalues(problem.size) is not None
     judge = Unexplained(problem.observed, problem.operator, problem.noise) if is_judged else None
     fit, stages = by_pixels(structure_of(problem, options), target, options, judge)
     if judge is not None:
         fit, stages = least(fit, stages, judge)
-    return _finished(problem, fit, stages, strengths, {"least_objective": objective_of(problem, target, strengths)})
+    return _finished(problem, fit, stages, strengths, target)
 
 
 def _denoise(problem: Problem, options: Options) -> Restored:
@@ -65,27 +57,28 @@ def _denoise(problem: Problem, options: Options) -> Restored:
     extra = np.random.default_rng(options.seed + 2**32).standard_normal(problem.observed.shape).astype(np.float32)
     noisier = problem.observed + np.float32(EXTRA_NOISE * problem.noise_sigma / 255) * extra
     sigma = problem.noise_sigma * np.hypot(1, EXTRA_NOISE)
-    strengths = chosen(options, choose_strengths(noisier, problem.operator, sigma / 255))
+    strengths = choose_strengths(noisier, problem.operator, sigma / 255).unless_given(options)
     target = minimise_over_images(noisier, problem.operator, *strengths, shape=problem.shape)
     judge = SecondLook(problem.observed, extra, problem.noise)
     fit, stages = mixed(*by_pixels(structure_of(problem, options), target, options, judge), judge)
     errors, doubts = ([f(stage) for stage in stages] for f in (judge, judge.doubt))
-    facts = {"least_objective": objective_of(problem, target, strengths)}
     judged = {
-        "estimated_psnr": [estimated_psnr(*each) for each in zip(errors, doubts, strict=True)],
+        "estimated_psnr": tuple(estimated_psnr(*each) for each in zip(errors, doubts, strict=True)),
         "is_worse_than_input": errors[-1] - 2 * doubts[-1] > problem.noise**2,
     }
-    return _finished(problem, fit, stages, strengths, facts, judged)
+    return _finished(problem, fit, stages, strengths, target, judged)
 
 
-def _finished(problem, fit: Fit, stages, strengths: Strengths, facts: dict, judged: dict | None = None) -> Restored:
+def _finished(problem, fit: Fit, stages, strengths: Strengths, target: np.ndarray, judged: dict | None = None):
     """``judged`` is what the judge says of the grades, and not of the minimiser where that takes their place."""
-    facts |= {**facts_of(problem, "networks"), "lambda": strengths.weight, "beta": strengths.beta}
     fit, stages, found = or_minimiser(problem, fit, stages, strengths)
-    if not found.get("is_minimiser"):
-        facts |= judged or {}
     fit = dataclasses.replace(fit, model=at_unit_coordinates(fit.model))
-    return restored(problem, fit, stages, {**facts, **found})
+    return restored(
+        problem, fit, stages, "networks", noise_sigma=problem.noise_sigma,
+        noise_was_estimated=problem.noise_was_estimated, weight=strengths.weight, beta=strengths.beta,
+        least_objective=objective(np.float32(target), problem.observed, problem.operator, *strengths), **found,
+        **({} if found.get("is_minimiser") else judged or {}),
+    )  # fmt: skip
 
 
 def structure_of(problem: Problem, options: Options):

@@ -6,10 +6,11 @@ import numpy as np
 
 from ...training import Fit
 from ...training.record import Outcome
+from ..graded.fitting import most_paper_grades
 from ..graded.judges import Missed, least
 from ..metrics import psnr
-from ..problem import Options, Problem, Recipe, Restored, restored
-from .grades import most_paper_grades
+from ..problem import Options, Problem
+from ..result import Recipe, Restored, restored
 from .networks import at_unit_coordinates, by_pixels, structure_of
 
 
@@ -41,10 +42,9 @@ def held_out_pixels(problem: Problem) -> np.ndarray:
 
 def regressed(problem: Problem, fit: Fit, stages, recipe: str) -> Restored:
     """The result of a regression, with its PSNR at the known pixels unless it diverged."""
-    facts: dict = {"recipe": recipe}
-    if all(record.outcome is not Outcome.DIVERGED for record in fit.records):
-        facts["train_psnr"] = psnr(stages[-1][:, ::2, ::2], problem.observed[:, ::2, ::2])
-    return restored(problem, fit, stages, facts)
+    is_diverged = any(record.outcome is Outcome.DIVERGED for record in fit.records)
+    known = None if is_diverged else psnr(stages[-1][:, ::2, ::2], problem.observed[:, ::2, ::2])
+    return restored(problem, fit, stages, recipe, train_psnr=known)
 
 
 RECIPE = Recipe(solve, most_paper_grades)

@@ -10,20 +10,12 @@ import jax.numpy as jnp
 
 from ...training import fingerprint
 from ...training.checkpoint import describe
+from ..graded.fitting import images, most_paper_grades, or_minimiser, paper_structure, plan_of, train
 from ..graded.restoration import RestorationTask, pixel_coordinates
 from ..inverse.strengths import OTHER_LEAST, OTHER_RULE, Strengths
-from ..problem import Options, Problem, Recipe, Restored, restored
+from ..problem import Options, Problem
+from ..result import Recipe, Restored, restored
 from . import published
-from .grades import (
-    chosen,
-    facts_of,
-    images,
-    most_paper_grades,
-    or_minimiser,
-    paper_structure,
-    plan_of,
-    train,
-)
 
 
 def solve(problem: Problem, options: Options) -> Restored:
@@ -31,7 +23,7 @@ def solve(problem: Problem, options: Options) -> Restored:
     method = options.method.upper()
     init = {"weight_init": published.WEIGHT_INIT, "bias_std": published.BIAS_STD}
     structure = paper_structure(f"{method}-{published.RESTORATION_STRUCTURE}", options, problem.shape[0], **init)
-    strengths = chosen(options, recorded_strengths(problem, method))
+    strengths = recorded_strengths(problem, method).unless_given(options)
     reference = None if problem.reference is None else jnp.asarray(problem.reference)
     task = RestorationTask(
         jnp.asarray(pixel_coordinates(*problem.size)), jnp.asarray(problem.observed),
@@ -47,11 +39,12 @@ def solve(problem: Problem, options: Options) -> Restored:
     )  # fmt: skip
     fit = train(structure, task, plan, identity, options)
     stages = images(fit.model, task)
-    facts = {**facts_of(problem, "paper"), "lambda": strengths.weight, "beta": strengths.beta}
-    if not options.has_strengths:
-        facts["strengths_from"] = _source(problem)
     fit, stages, found = or_minimiser(problem, fit, stages, strengths)
-    return restored(problem, fit, stages, {**facts, **found})
+    return restored(
+        problem, fit, stages, "paper", noise_sigma=problem.noise_sigma, noise_was_estimated=problem.noise_was_estimated,
+        weight=strengths.weight, beta=strengths.beta,
+        strengths_from=None if options.has_strengths else _source(problem), **found,
+    )  # fmt: skip
 
 
 def recorded_strengths(problem: Problem, method: str) -> Strengths:

@@ -4,10 +4,11 @@ import numpy as np
 
 from ...model import staged_values
 from ...training import Plateau, fit_grades
+from ..graded.fitting import most_paper_grades, paper_structure, plan_of
 from ..graded.restoration import pixel_coordinates
-from ..problem import Options, Problem, Recipe, Restored
+from ..problem import Options, Problem
+from ..result import Recipe, Restored
 from . import published
-from .grades import most_paper_grades, paper_structure, plan_of
 from .networks_regress import known_pixels, regressed
 
 
