@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo test test-all check docs evidence-check bench clean
+.PHONY: help demo test test-all check docs evidence-check bench packages release-check clean
 
 help:   ## this list
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/  make \1\t\2/p' Makefile | expand -t 18
@@ -41,6 +41,18 @@ evidence-check: $(VENV)/dev   ## whether docs/verdicts.md says what the results 
 
 bench: $(VENV)/dev   ## measurements, each against its rival in one run
 	$(BIN)/python -m benchmarks
+
+packages:   ## wheels and source packages of both distributions, in dist/, checked
+	$(PYTHON) -m build --outdir dist .
+	$(PYTHON) -m build --outdir dist reproduction
+	$(PYTHON) -m twine check --strict dist/*
+
+release-check: $(VENV)/dev   ## what a release needs: packages, citation, workflows
+	$(BIN)/python -m pip install --quiet --editable '.[release]'
+	$(MAKE) packages PYTHON=$(BIN)/python
+	$(BIN)/uvx --from 'cffconvert==2.0.0' --with 'setuptools<81' cffconvert --validate  # its requirements exclude newer ones
+	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	$(BIN)/zizmor --offline .github
 
 clean:   ## remove the virtual environment
 	rm -rf $(VENV)
