@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo test test-all check docs evidence-check bench packages release-check clean
+.PHONY: help demo test test-all check docs docs-versions evidence-check bench packages release-check clean
 
 help:   ## this list
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/  make \1\t\2/p' Makefile | expand -t 18
@@ -35,6 +35,10 @@ check: $(VENV)/dev   ## format, lint, types
 
 docs: $(VENV)/dev   ## the documentation, in site/index.html
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+docs-versions: $(VENV)/dev   ## the documentation of every release, in site/, with a menu
+	$(BIN)/python -m pip install --quiet --editable '.[release]'
+	$(BIN)/python tools/docs_versions.py
 
 evidence-check: $(VENV)/dev   ## whether docs/verdicts.md says what the results in reproduction/evidence say
 	$(BIN)/python -m pytest tests/reproduction/test_evidence.py

@@ -5,8 +5,8 @@ pictures that are not at hand (``--images``) are left out. Each run ends in one 
 
     equal      every loss that is stored has the same bits
     close      all of them agree within 1e-4, relatively
-    parted     they agree within 1e-3 up to a step that is told, at least for the first hundredth of the run. Where a run
-               oscillates, another processor or another release of JAX rounds otherwise, and this is what follows.
+    parted     they agree within 1e-3 up to a step that is told, at least for the first hundredth of the run. This is
+               what follows from other rounding (another processor, another release of JAX) where a run oscillates.
     different  they do not agree from the start: the arithmetic has changed
 
 The exit code is 1 if a run is different, or if one that had the same versions and processor is not equal.
@@ -21,6 +21,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
+
 from multigrade_paper import experiments
 from multigrade_paper.evidence import Evidence, thin
 from multigrade_paper.images import Pictures
