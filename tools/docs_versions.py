@@ -5,6 +5,7 @@ written to ``site/``. Neither the checkout nor its branches change. The newest t
 """
 
 import argparse
+import os
 import re
 import subprocess
 import sys
@@ -36,16 +37,22 @@ def main() -> None:
     ordered = sorted(tags, key=lambda tag: [int(part) for part in tags[tag].split(".")])
     with tempfile.TemporaryDirectory(prefix="multigrade-docs-") as folder:
         clone = Path(folder) / "clone"
+        here = Path(sys.executable).parent
+        mike = str(here / "mike")
+        environment = {**os.environ, "PATH": f"{here}{os.pathsep}{os.environ['PATH']}"}  # mike calls mkdocs by name
         git(ROOT, "clone", "--quiet", str(given.repository), str(clone))
+        git(clone, "config", "user.name", "docs")  # of the commits in the clone
+        git(clone, "config", "user.email", "docs@localhost")
         for tag in ordered:
             git(clone, "checkout", "--quiet", tag)
             aliases = ["latest"] if tag == ordered[-1] else []
-            mike = [sys.executable, "-m", "mike.driver", "deploy", "--update-aliases", "--alias-type=copy"]
-            built = subprocess.run([*mike, tags[tag], *aliases], cwd=clone, capture_output=True, text=True, check=False)
+            deploy = [mike, "deploy", "--update-aliases", "--alias-type=copy"]
+            command = [*deploy, tags[tag], *aliases]
+            built = subprocess.run(command, cwd=clone, env=environment, capture_output=True, text=True, check=False)
             if built.returncode:
                 sys.exit(f"the pages of {tag} could not be built:\n{built.stderr}")
             print(tag, flush=True)
-        subprocess.run([sys.executable, "-m", "mike.driver", "set-default", "latest"], cwd=clone, check=True)
+        subprocess.run([mike, "set-default", "latest"], cwd=clone, env=environment, check=True)
         with tarfile.open(fileobj=BytesIO(git(clone, "archive", "gh-pages"))) as archive:
             archive.extractall(given.output, filter="data")
 
