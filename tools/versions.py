@@ -16,6 +16,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "versions.md"
+UV = (sys.executable, "-m", "uv")
 SHOWN = ("jax", "optax", "numpy", "scipy", "scikit-learn")
 # One file or two of every room.
 TESTS = (
@@ -42,7 +43,7 @@ def run(*command, **options) -> subprocess.CompletedProcess:
 def build_wheels(folder: Path) -> list[Path]:
     """The wheels of both distributions, built from this checkout."""
     for distribution in (ROOT, ROOT / "reproduction"):
-        if (built := run("uv", "build", "--wheel", "--out-dir", folder, distribution)).returncode:
+        if (built := run(*UV, "build", "--wheel", "--out-dir", folder, distribution)).returncode:
             sys.exit(f"{distribution} could not be built:\n{built.stderr}")
     return sorted(folder.glob("*.whl"))
 
@@ -51,12 +52,12 @@ def try_row(name: str, wheels: list[Path], tests: list[str], folder: Path) -> li
     """The cells of one row: name, Python, versions, what passed and what did not."""
     python, arguments = ROWS[name]
     environment = folder / "environment"
-    if run("uv", "venv", "--python", python, environment).returncode:
+    if run(*UV, "venv", "--python", python, environment).returncode:
         return [name, python, *["-"] * len(SHOWN), "not tried: this Python is not to be had here"]
     interpreter = environment / "bin" / "python"
     library, laboratory = wheels
     installed = run(
-        "uv", "pip", "install", "--python", interpreter, *arguments, f"{library}[test]", laboratory, "setuptools"
+        *UV, "pip", "install", "--python", interpreter, *arguments, f"{library}[test]", laboratory, "setuptools"
     )
     if installed.returncode:
         return [name, python, *["-"] * len(SHOWN), f"cannot be installed: {installed.stderr.strip().splitlines()[-1]}"]
@@ -71,9 +72,17 @@ def try_row(name: str, wheels: list[Path], tests: list[str], folder: Path) -> li
         print(outcome.stdout[-2000:], outcome.stderr[-2000:])
     for line in re.findall(r"^(?:FAILED|ERROR) .*", outcome.stdout, re.MULTILINE):
         print("   ", line)
-    listed = run("uv", "pip", "list", "--python", interpreter, "--format", "freeze").stdout
+    listed = run(*UV, "pip", "list", "--python", interpreter, "--format", "freeze").stdout
     versions = dict(line.split("==") for line in listed.splitlines() if "==" in line)
     return [name, python, *[versions.get(package, "-") for package in SHOWN], ", ".join(counts)]
+
+
+def put_between(marks: tuple[str, str], lines: list[str], rows: list[list[str]], page: Path) -> None:
+    """Write lines and a table between the marks of a page, in place of what is there."""
+    table = [f"| {' | '.join(row)} |" for row in rows]
+    table.insert(1, "|" + "---|" * len(rows[0]))
+    before, rest = page.read_text().split(marks[0])
+    page.write_text("\n".join([before + marks[0], *lines, "", *table, "", marks[1]]) + rest.split(marks[1])[1])
 
 
 def main() -> None:
@@ -93,11 +102,7 @@ def main() -> None:
             print(" | ".join(rows[-1]), flush=True)
             shutil.rmtree(place)
     if given.write:
-        lines = [f"| {' | '.join(row)} |" for row in rows]
-        lines.insert(1, "|" + "---|" * len(rows[0]))
-        before, rest = PAGE.read_text().split(MARKS[0])
-        table = "\n".join([MARKS[0], f"Tried on {date.today()}, Linux, x86-64.", "", *lines, "", MARKS[1]])
-        PAGE.write_text(before + table + rest.split(MARKS[1])[1])
+        put_between(MARKS, [f"Tried on {date.today()}, Linux, x86-64."], rows, PAGE)
 
 
 if __name__ == "__main__":
