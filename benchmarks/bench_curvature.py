@@ -20,12 +20,12 @@ from multigrade.curvature import (
     dense_hessian,
     extreme_eigenvalues,
     map_spectrum,
-    relu_hessian,
 )
 from multigrade.networks import Network
 from multigrade.synthetic import setting
 from multigrade.training import Plan, fit_grades
 from multigrade.training.objectives import LeastSquares, Rows
+from multigrade_paper.relu_hessian import relu_hessian
 
 EPOCHS = 20_000
 CADENCE = 10_000  # epochs between spectra in the paper

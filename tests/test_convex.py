@@ -254,27 +254,6 @@ def test_several_outputs_are_their_own_programs_in_one_network():
     assert value == pytest.approx(solution.certificate.objective, rel=1e-7)
 
 
-def test_way_back_from_network_to_point(solved):
-    x, y, solution = solved
-    program = solution.program
-    _, params = convex.to_network(solution)
-    assert convex.objective(program, convex.from_network(program, params)) == pytest.approx(
-        solution.certificate.objective, rel=1e-7
-    )
-    rng = np.random.default_rng(0)
-    hidden, outer = params
-    other = (
-        hidden._replace(weight=rng.normal(size=(3, 30)), bias=np.zeros(30)),
-        outer._replace(weight=rng.normal(size=(30, 1))),
-    )
-    point = convex.from_network(program, other)
-    np.testing.assert_allclose(convex.predict(program, point), np.maximum(x @ other[0].weight, 0) @ other[1].weight)
-    assert convex.objective(program, point) <= convex.network_objective(
-        other, x, y, regularisation=program.regularisation
-    )
-    assert convex.cone_violation(program, point) < 1e-12
-
-
 def test_path_from_warm_starts_equals_cold_starts(solved):
     program = solved[2].program
     strengths = [4 * program.regularisation, program.regularisation]

@@ -1,4 +1,4 @@
-"""Curvature: products, eigenvalues against eigh, densities, theorems on smooth problems."""
+"""Curvature: products, eigenvalues against eigh, densities."""
 
 import doctest
 
@@ -13,15 +13,12 @@ from scipy.sparse.linalg import ArpackNoConvergence
 from multigrade.curvature import (
     NotConverged,
     block_eigenvalues,
-    check_learning_rate,
     dense_hessian,
     extreme_eigenvalues,
     hessian_vector_product,
     iteration_spectrum,
     lanczos,
-    linearised_descent,
     products,
-    relu_hessian,
     sharpness,
     spectral_density,
     stable_learning_rate,
@@ -116,9 +113,7 @@ def test_extreme_eigenvalues_agree_with_eigh(network, amplitude, seed):
     loss = Partial(mean_squares, network, x, amplitude * y)
     assert products.num_parameters(params) > 256
     found = extreme_eigenvalues(loss, params, 10, tolerance=1e-9)
-    is_relu = getattr(network, "activation", "relu") == "relu"
-    hessian = relu_hessian(network, params, x, amplitude * y).hessian if is_relu else dense_hessian(loss, params)
-    exact = np.linalg.eigvalsh(hessian)
+    exact = np.linalg.eigvalsh(dense_hessian(loss, params))
     norm = np.max(np.abs(exact))
     assert found.converged, found.sentence
     np.testing.assert_allclose(found.smallest, exact[:10], rtol=0, atol=1e-8 * norm)
@@ -168,8 +163,6 @@ def test_where_the_hessian_vanishes_all_eigenvalues_are_exactly_zero(size):
     assert found.converged
     np.testing.assert_array_equal([found.smallest, found.largest], 0)
     assert sharpness(loss, params) == 0
-    check = check_learning_rate(loss, [params, params], 0.1)  # the second from a warm start
-    assert (check.alpha, check.tau, check.is_stable) == (0, 1, True)
 
 
 @pytest.mark.parametrize("scale", [1e-9, 1e-14, 1e-30, 1e-100])
@@ -214,8 +207,6 @@ def test_a_hessian_that_is_not_finite_has_no_eigenvalues(size):
     assert np.isnan([found.smallest, found.largest]).all()
     with pytest.warns(NotConverged, match="the Hessian is not finite"):
         assert np.isnan(stable_learning_rate(loss, params))
-    with pytest.warns(NotConverged, match="the Hessian is not finite"):
-        assert np.isnan(check_learning_rate(loss, [params], 0.1).alpha)
 
 
 def test_warm_start_finds_the_same_eigenvalues():
@@ -267,14 +258,6 @@ def test_no_rate_is_too_large_where_nothing_curves_upwards(size):
     assert stable_learning_rate(Partial(quadratic, curvature), {"a": np.ones(size)}) > 1e12  # rounding
 
 
-def test_an_unknown_curvature_makes_no_rate_safe():
-    with pytest.warns(NotConverged):
-        check = check_learning_rate(lambda w: jnp.sum(jnp.sqrt(w)), [-jnp.ones(5)], 0.1)
-    assert not check.is_stable
-    assert not check.is_contraction
-    assert "not known" in check.sentence
-
-
 def test_a_null_space_is_not_negative():
     matrix = np.random.RandomState(0).randn(30, 100)
     density = spectral_density(Partial(lambda a, w: 0.5 * jnp.sum((a @ w) ** 2), matrix), np.zeros(100))
@@ -305,68 +288,6 @@ def test_density_of_few_distinct_eigenvalues_stops_early():
     found = spectral_density(Partial(quadratic, eigenvalues), {"a": np.ones(600)}, num_probes=2, num_steps=50)
     assert found.fraction_below(1.5) == pytest.approx(0.5)
     assert np.sum(found.weights) == pytest.approx(1)
-
-
-# ---- stability ----
-
-
-def smooth_loss(matrix, params):
-    """A strictly convex, non-quadratic loss with minimum 0 at 0: its Hessian lies between M'M and M'M + 12 R^2 I."""
-    return 0.5 * jnp.sum((matrix @ params) ** 2) + jnp.sum(params**4)
-
-
-def test_theorems_one_four_and_five_on_a_smooth_problem():
-    random = np.random.default_rng(0)
-    matrix = np.eye(6) + 0.1 * random.normal(size=(6, 6))
-    start = 0.3 * random.normal(size=6)
-    loss = Partial(smooth_loss, matrix)
-    path = linearised_descent(loss, start, 0.5, 300)
-    trajectory = [linearised_descent(loss, start, 0.5, k).params for k in (1, 2, 5, 20)]
-    check = check_learning_rate(loss, [start, *trajectory], 0.5)
-    assert check.is_stable
-    assert check.is_contraction
-    assert 0.5 * check.alpha <= 1 + check.tau  # the lemma "tau less 1"
-    assert np.all(np.diff(path.losses) <= 0)
-    assert path.step_norms[-1] < 1e-14
-    assert path.distances[0] == path.distances[1] == 0  # V^0 = W^0, V^1 = W^1
-    assert path.distances.max() > 1e-4
-    assert path.distances[-1] < 1e-12
-    assert np.linalg.norm(path.params) < 1e-12
-
-
-def test_linearised_step_is_the_papers_equation():
-    matrix, w0, eta = np.eye(2), np.array([0.4, -0.2]), 0.1
-    loss = Partial(smooth_loss, matrix)
-
-    def slope(w):
-        return w + 4 * w**3
-
-    def hessian(w):
-        return np.eye(2) + np.diag(12 * w**2)
-
-    w1 = w0 - eta * slope(w0)
-    u0 = slope(w0) - hessian(w0) @ w0
-    expected = (np.eye(2) - eta * hessian(w0)) @ w1 - eta * u0
-    np.testing.assert_allclose(linearised_descent(loss, w0, eta, 1).linearised, expected, rtol=1e-14)
-
-
-def test_linearisation_is_exact_on_a_quadratic_and_beyond_the_limit_both_grow():
-    loss, params = Partial(quadratic, np.array([1.0, 10.0])), {"a": np.array([1.0, 1.0])}
-    assert stable_learning_rate(loss, params) == pytest.approx(0.2)
-    path = linearised_descent(loss, params, 0.19, 500)
-    np.testing.assert_allclose(path.distances, 0, atol=1e-12)
-    assert path.losses[-1] < 1e-20
-    assert linearised_descent(loss, params, 0.21, 50).losses[-1] > 100
-    assert not check_learning_rate(loss, [params], 0.21).is_stable
-    assert "outside" in check_learning_rate(loss, [params], 0.21).sentence
-
-
-def test_tau_below_one_needs_a_positive_definite_hessian():
-    loss, params = Partial(quadratic, np.array([0.0, 1.0])), {"a": np.ones(2)}
-    check = check_learning_rate(loss, [params], 0.5)
-    assert check.is_stable
-    assert check.tau == 1
-    assert not check.is_contraction
 
 
 def test_stable_learning_rate_is_infinite_without_upward_curvature():

@@ -11,7 +11,6 @@ from jax.tree_util import Partial
 from multigrade.curvature import (
     arnoldi,
     auxiliary_map,
-    growth,
     iteration_spectrum,
     map_spectrum,
     optimiser_map,
@@ -216,14 +215,6 @@ def test_neurons_that_sleep_are_held_and_change_nothing_else():
     assert (awake.num_held, both.num_held) == (0, 3 * 9)  # three units have 9 parameters, each with two moments
     np.testing.assert_allclose(both.values, awake.values, atol=1e-9)
     assert "27 entries are held" in both.sentence
-
-
-def test_growth_is_the_norm_of_the_power_of_the_map():
-    loss, transformation, params, state = trained("adam")
-    operator = optimiser_map(loss, params, transformation, state, learning_rate=0.03)
-    power, size = np.linalg.matrix_power(operator.dense(), 3), operator.num_parameters
-    exact = np.linalg.svd(power[:size, :size], compute_uv=False)
-    np.testing.assert_allclose(growth(operator, 3, 2), exact[:2], rtol=1e-8)
 
 
 def test_an_optimiser_that_searches_along_lines_is_refused():

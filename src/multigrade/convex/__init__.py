@@ -22,7 +22,7 @@ from .certificate import (
 from .columns import PatternSearch, solve_by_columns, violating_patterns
 from .exact import solve_exact
 from .grades import ConvexFit, ConvexGrade, fit_convex_grades
-from .network import from_network, network_objective, to_network
+from .network import network_objective, to_network
 from .program import ConvexProgram, cone_violation, convex_program, objective, predict
 from .solvers import solve_first_order, solve_gated, solve_newton, solve_path
 
@@ -43,7 +43,6 @@ __all__ = [
     "dual_norms",
     "enumerate_patterns",
     "fit_convex_grades",
-    "from_network",
     "full_dual_norm",
     "largest_regularisation",
     "network_objective",

@@ -1,4 +1,4 @@
-"""Theorem 3's construction: from a point of the convex program to a two-layer network, and back.
+"""Theorem 3's construction: from a point of the convex program to a two-layer network.
 
 A group u_i of output k becomes a neuron (w, a) = (u_i / sqrt||u_i||, sqrt||u_i||), a group v_i one with a < 0; then
 a (Xw)_+ = D_i X u_i because u_i is in its cone, and beta/2 (||w||^2 + a^2) = beta ||u_i||. The last entry of w is
@@ -12,7 +12,6 @@ import numpy as np
 
 from ..networks import Layer, Network
 from .certificate import ConvexSolution
-from .program import ConvexProgram
 
 SMALLEST_NEURON = 1e-9  # groups below this fraction of their output's sum of norms are solver noise, and are dropped
 PARALLEL = 1e-10  # neurons of one output and sign whose unit vectors are closer than this are merged
@@ -44,35 +43,6 @@ def to_network(solution: ConvexSolution) -> tuple[Network, tuple[Layer, Layer]]:
     weight, bias = (hidden[:-1], hidden[-1]) if program.has_bias else (hidden, np.zeros(hidden.shape[1]))
     network = Network((weight.shape[0], *outer.shape))
     return network, (Layer(weight, bias), Layer(outer, np.zeros(outer.shape[1])))
-
-
-def from_network(program: ConvexProgram, params: tuple[Layer, Layer]) -> np.ndarray:
-    """The point of the program that computes what a two-layer ReLU network computes, at no larger objective.
-
-    Neuron (w, a) adds |a_k| w to the group of its own pattern, output k and the sign of a_k. Needs those patterns in
-    the program and an output bias of 0. Where Xw has zeros, any pattern whose closed cone holds w will do.
-
-    Parameters
-    ----------
-    program : the convex program of a grade, see ``convex_program``
-    params : hidden and output layer of a two-layer ReLU network
-
-    Returns
-    -------
-    array
-        The point's weights, (outputs, 2, patterns, features).
-    """
-    hidden, outer = (Layer(*(np.asarray(part, float) for part in layer)) for layer in params)
-    if np.any(outer.bias != 0):
-        raise ValueError(f"params must have an output bias of 0, which the program does not know; got {outer.bias}")
-    if not program.has_bias and np.any(hidden.bias != 0):
-        raise ValueError("params must have no hidden bias for a program without one (has_bias=False)")
-    vectors = np.column_stack([hidden.weight.T, hidden.bias]) if program.has_bias else hidden.weight.T
-    weights = np.zeros(program.point_shape)
-    for j, k in zip(*np.nonzero(outer.weight), strict=True):
-        i = _pattern_index(program, vectors[j], j)
-        weights[k, 0 if outer.weight[j, k] > 0 else 1, i] += abs(outer.weight[j, k]) * vectors[j]
-    return weights
 
 
 def network_objective(
@@ -125,12 +95,3 @@ def _merged(vectors: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.nda
             leaders.append(j)
             sums.append(vector.copy())
     return np.array(sums).reshape(-1, vectors.shape[1]), labels[leaders]
-
-
-def _pattern_index(program: ConvexProgram, vector: np.ndarray, neuron: int) -> int:
-    product = program.inputs @ vector
-    is_clear = np.abs(product) > 1e-12 * np.linalg.norm(program.inputs, axis=1) * np.linalg.norm(vector)
-    matches = np.all(program.patterns[:, is_clear] == (product[is_clear] >= 0), axis=1)
-    if not np.any(matches):
-        raise ValueError(f"params must use patterns of the program; that of neuron {neuron} is not among them")
-    return int(np.argmax(matches))

@@ -15,7 +15,7 @@ from .density import SpectralDensity, spectral_density
 from .exponents import ExponentObserver
 from .figure import spectrum_figure
 from .frequencies import FrequencyErrors, frequency_errors, frequency_figure, frequency_metrics
-from .map_spectrum import MapSpectrum, growth, map_spectrum, spectrum_of_map
+from .map_spectrum import MapSpectrum, map_spectrum, spectrum_of_map
 from .maps import IterationMap, auxiliary_map, optimiser_map
 from .observers import EdgeOfStability, SafeRate, SpectrumObserver, StepSpectrum, edge_of_stability
 from .preconditioned import (
@@ -26,7 +26,6 @@ from .preconditioned import (
     preconditioner,
 )
 from .products import HessianOperator, dense_hessian, hessian_vector_product
-from .relu_hessian import DenoisingError, Derivatives, SquaredError, relu_hessian
 from .spectrum import (
     ExtremeEigenvalues,
     IterationSpectrum,
@@ -36,14 +35,12 @@ from .spectrum import (
     iteration_spectrum,
     largest_eigenvalue,
     sharpness,
+    stable_learning_rate,
 )
-from .stability import LinearisedDescent, RateCheck, check_learning_rate, linearised_descent, stable_learning_rate
 from .tracking import load_spectrum, summarise_spectrum
 from .warning import SpikeWarning
 
 __all__ = [
-    "DenoisingError",
-    "Derivatives",
     "EdgeOfStability",
     "ExponentObserver",
     "ExtremeEigenvalues",
@@ -51,39 +48,32 @@ __all__ = [
     "HessianOperator",
     "IterationMap",
     "IterationSpectrum",
-    "LinearisedDescent",
     "MapSpectrum",
     "NoPreconditioner",
     "NotConverged",
     "PreconditionedCurvature",
     "Preconditioner",
-    "RateCheck",
     "SafeRate",
     "SpectralDensity",
     "SpectrumObserver",
     "SpikeWarning",
-    "SquaredError",
     "StepSpectrum",
     "auxiliary_map",
     "block_eigenvalues",
-    "check_learning_rate",
     "dense_hessian",
     "edge_of_stability",
     "extreme_eigenvalues",
     "frequency_errors",
     "frequency_figure",
     "frequency_metrics",
-    "growth",
     "hessian_vector_product",
     "iteration_spectrum",
     "largest_eigenvalue",
-    "linearised_descent",
     "load_spectrum",
     "map_spectrum",
     "optimiser_map",
     "preconditioned_curvature",
     "preconditioner",
-    "relu_hessian",
     "sharpness",
     "spectral_density",
     "spectrum_figure",

@@ -1,18 +1,15 @@
-"""Eigenvalues of the step that is really taken, for any optimiser, and what it can amplify.
+"""Eigenvalues of the step that is really taken, for any optimiser.
 
     spectrum = map_spectrum(loss, params, optax.adam(1e-3), state)
     spectrum.values              # complex, by falling modulus; outside the unit circle: nearby runs separate
     spectrum.num_oscillating     # outside, and not on the positive real axis
 
-J, the Jacobian of the step, is not normal: its eigenvalues say what happens in the long run, its singular values what
-a few steps can do. ``growth`` gives the second, for changes of the parameters, which alone have comparable units.
+J, the Jacobian of the step, is not normal: its eigenvalues say what happens in the long run, not what a few steps do.
 """
 
 import dataclasses
 
 import numpy as np
-from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
-from threadpoolctl import threadpool_limits
 
 from .arnoldi import ENDS, Leading, dense_leading, find_leading, in_order
 from .lanczos import find_ends
@@ -53,11 +50,6 @@ class MapSpectrum:
     def radius(self) -> float:
         """The largest modulus that was found: above 1, nearby runs separate."""
         return float(np.max(np.abs(self.values)))  # NaN if one was not found
-
-    @property
-    def is_outside(self) -> np.ndarray:
-        """For each eigenvalue, whether its modulus is above 1 by more than rounding."""
-        return np.abs(self.values) > 1 + ROUNDING
 
     @property
     def is_oscillating(self) -> np.ndarray:
@@ -199,57 +191,3 @@ def _judged(operator: IterationMap, found: Leading, num: int, tolerance: float, 
         np.where(is_good, values, complex(np.nan, np.nan)), residuals, conditions, missing == 0, "; ".join(parts),
         num_products, operator.size, held,
     )  # fmt: skip
-
-
-@threadpool_limits.wrap(limits=1, user_api="blas")
-def growth(operator: IterationMap, num_steps: int = 1, num: int = 1, *, tolerance: float = 1e-6) -> np.ndarray:
-    """The ``num`` largest singular values of the change of parameters over ``num_steps`` steps, J frozen at the point.
-
-    That is sup ||theta_k|| over changes theta_0 of unit length, where (theta_k, s_k) = J^k (theta_0, 0): the state has
-    no change at first. For one step of gradient descent it is ||I - eta H||. NaN where not converged.
-
-    Parameters
-    ----------
-    operator : the map
-    num_steps : k
-    num : how many singular values
-    tolerance : relative, of a singular value
-
-    Returns
-    -------
-    array
-        (num,), falling.
-
-    Examples
-    --------
-    >>> import jax.numpy as jnp
-    >>> from multigrade.curvature import optimiser_map
-    >>> step = optimiser_map(lambda w: w @ w, jnp.ones(3), "gd", learning_rate=0.9)
-    >>> float(growth(step, num_steps=2)[0].round(6))  # (1 - 0.9 * 2)^2
-    0.64
-    """
-    if num_steps < 1:
-        raise ValueError(f"num_steps must be at least 1; got {num_steps!r}")
-    size = operator.num_parameters
-    if not 1 <= num <= size:
-        raise ValueError(f"num must be between 1 and the number of parameters ({size}); got {num!r}")
-
-    def through(apply, v):
-        z = np.concatenate([np.asarray(v).reshape(-1), np.zeros(operator.size - size)])
-        for _ in range(num_steps):
-            z = apply(z)
-        return z[:size]
-
-    def squared(v):
-        return through(operator.transpose, through(operator, v))
-
-    if size <= DENSE_SIZE or 4 * num > size:
-        matrix = np.stack([through(operator, column) for column in np.eye(size)], axis=1)
-        return np.linalg.svd(matrix, compute_uv=False)[:num]
-    v0 = np.random.default_rng(1).standard_normal(size)
-    linear = LinearOperator(shape=(size, size), matvec=squared, dtype=np.float64)  # pyright: ignore[reportCallIssue]
-    try:
-        values = eigsh(linear, num, which="LA", v0=v0, tol=tolerance, maxiter=200, ncv=max(20, 5 * num // 2))[0]
-    except ArpackNoConvergence as failure:
-        values = np.concatenate([failure.eigenvalues, np.full(num - len(failure.eigenvalues), np.nan)])
-    return np.sqrt(np.maximum(np.sort(values)[::-1], 0))

@@ -214,6 +214,26 @@ def sharpness(loss: Loss, params, *, tolerance: float = 1e-5) -> float:
     return float(found.largest[0])
 
 
+def stable_learning_rate(loss: Loss, params, *, tolerance: float = 1e-6) -> float:
+    """2 / lambda_max: above it gradient descent oscillates along the sharpest direction at ``params``.
+
+    Infinite where no direction curves upwards; NaN, with a ``NotConverged`` warning, if lambda_max was not found.
+
+    Parameters
+    ----------
+    loss : from parameters to a number; any JAX function
+    params : the pytree of arrays at which H is taken
+    tolerance : of lambda_max, relative to ||H||
+
+    Returns
+    -------
+    float
+        The rate.
+    """
+    largest = sharpness(loss, params, tolerance=tolerance)
+    return float("inf") if largest <= 0 else 2 / largest
+
+
 def _check(params, num, tolerance, max_restarts, num_lanczos=None):
     size = num_parameters(params)
     if not 1 <= num <= size:

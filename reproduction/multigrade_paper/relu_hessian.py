@@ -28,7 +28,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..networks import MultiScaleNetwork, Network
+from multigrade.networks import MultiScaleNetwork, Network
 
 # Samples per pass: bounds the memory of the tensors a x Z and T, which hold width^2 numbers per sample.
 CHUNK = 2048

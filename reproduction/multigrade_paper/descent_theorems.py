@@ -1,4 +1,4 @@
-"""Which learning rates are safe: Theorems 1, 2, 4 and 5 as computations.
+"""Which learning rates the theorems allow: Theorems 1, 2, 4 and 5 as computations.
 
     alpha = sup ||H(W)||, tau = sup ||I - eta H(W)|| over the iterates W^0, W^1, ...
     eta in (0, 2 / alpha):  the loss never rises and the gradient tends to 0      (Theorems 1 and 2)
@@ -17,28 +17,9 @@ import jax
 import numpy as np
 from jax import Array
 
-from .products import Loss, as_pytree, widen
-from .spectrum import NotConverged, extreme_eigenvalues, iteration_spectrum_of, sharpness
-
-
-def stable_learning_rate(loss: Loss, params, *, tolerance: float = 1e-6) -> float:
-    """2 / lambda_max: above it gradient descent oscillates along the sharpest direction at ``params``.
-
-    Infinite where no direction curves upwards; NaN, with a ``NotConverged`` warning, if lambda_max was not found.
-
-    Parameters
-    ----------
-    loss : from parameters to a number; any JAX function
-    params : the pytree of arrays at which H is taken
-    tolerance : of lambda_max, relative to ||H||
-
-    Returns
-    -------
-    float
-        The rate.
-    """
-    largest = sharpness(loss, params, tolerance=tolerance)
-    return float("inf") if largest <= 0 else 2 / largest
+from multigrade.curvature import NotConverged, extreme_eigenvalues
+from multigrade.curvature.products import Loss, as_pytree, widen
+from multigrade.curvature.spectrum import iteration_spectrum_of
 
 
 @dataclasses.dataclass(frozen=True)

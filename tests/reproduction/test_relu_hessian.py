@@ -8,16 +8,17 @@ import numpy as np
 import pytest
 from jax.tree_util import Partial
 
-from multigrade.curvature import (
+from multigrade.curvature import dense_hessian
+from multigrade.networks import FourierFeatures, MultiScaleNetwork, Network
+from multigrade_paper.relu_hessian import (
     DenoisingError,
     SquaredError,
-    dense_hessian,
+    differences,
+    differences_adjoint,
     relu_hessian,
 )
-from multigrade.curvature.relu_hessian import differences, differences_adjoint
-from multigrade.networks import FourierFeatures, MultiScaleNetwork, Network
 
-from .small_losses import assert_close, gradient, mean_squares, problem, random_params
+from ..small_losses import assert_close, gradient, mean_squares, problem, random_params
 
 RELU_NETWORKS = [
     Network((2, 6, 3)),
@@ -74,7 +75,7 @@ def test_chunks_of_samples_add_up(monkeypatch):
     network = Network((1, 5, 4, 1))
     params, x, y = problem(network)
     whole = relu_hessian(network, params, x, y)
-    monkeypatch.setattr(sys.modules["multigrade.curvature.relu_hessian"], "CHUNK", 7)
+    monkeypatch.setattr(sys.modules["multigrade_paper.relu_hessian"], "CHUNK", 7)
     for part, expected in zip(relu_hessian(network, params, x, y), whole, strict=True):
         assert_close(part, expected, 1e-13)
 
