@@ -46,9 +46,7 @@ def few_maps(monkeypatch):
 def test_hundreds_of_shapes_take_no_more_maps_than_the_bound(few_maps):
     before = programs.num_maps()
     maps = list(compile_programs(range(1, 201)))
-    assert (
-        max(maps) < before + programs.MOST_MAPS + 100
-    )  # of programs until the next look; 600 else
+    assert max(maps) < before + programs.MOST_MAPS + 100  # of programs until the next look; 600 else
     assert np.sum(np.diff(maps) < -100) >= 2
 
 
