@@ -16,7 +16,7 @@ from multigrade.pictures.inverse.plug_and_play import consistent, smoothed
 from multigrade.pictures.inverse.wide_fill import copies_beside
 from multigrade.pictures.operators import BlockAverage, GaussianBlur, Mask
 from multigrade.pictures.operators.function import LinearFunction
-from multigrade.pictures.problem import quality
+from multigrade.pictures.result import quality
 
 CAMERA = load(":camera").pixels[64:256:2, 160:352:2].astype(np.float32)  # 96 x 96
 BEST = restore.Options(recipe="best")

@@ -16,7 +16,7 @@ from hypothesis import settings
 
 from multigrade.threads import thread_environment
 
-from ..lab import small
+from ..reproduction import small
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]

@@ -27,7 +27,7 @@ from multigrade_paper.executors import Experiment, run_jobs
 from multigrade_paper.job import Job, Result
 from multigrade_paper.store import Store
 
-from ..lab import small
+from ..reproduction import small
 
 X = np.linspace(-1, 1, 64)[:, None]
 Y = np.abs(np.sin(4 * X))
