@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from multigrade import LeastSquares, NoImprovement, Observation, Outcome, Plateau, Rows
-from multigrade.training import grades, loop
+from multigrade.training import driver, loop
 
 from .small_fits import SMALL, Steps, X, Y, assert_same, fit
 
@@ -130,7 +130,7 @@ def test_a_grade_that_the_clock_cuts_off_untrained_is_left_out(monkeypatch, devi
     whole = fit(SMALL[:1], devices=devices)
     clock = Clock({1})
     monkeypatch.setattr(loop, "time", clock)
-    monkeypatch.setattr(grades, "time", clock)
+    monkeypatch.setattr(driver, "time", clock)
     result = fit(time_limit=500.0, observers=[clock], devices=devices)
     assert clock.now == 1000.0  # grade 2 was begun, and took one step
     assert_same(result.model, whole.model)
@@ -146,7 +146,7 @@ def test_no_grade_begins_after_the_time_limit(monkeypatch):
     whole = fit(SMALL[:1])
     clock = End(())
     monkeypatch.setattr(loop, "time", clock)
-    monkeypatch.setattr(grades, "time", clock)
+    monkeypatch.setattr(driver, "time", clock)
     result = fit(time_limit=500.0, observers=[clock])
     assert_same(result.model, whole.model)
     assert list(result.records) == list(whole.records)

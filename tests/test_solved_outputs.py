@@ -43,16 +43,6 @@ def test_corrected_outputs_are_no_worse_than_those_found_one_by_one():
         np.testing.assert_array_equal(old.params[0].weight, new.params[0].weight)
 
 
-def test_high_precision_by_fit_grades():
-    x = np.linspace(0, 1, 200)[:, None]
-    fit = fit_grades(None, x, np.sin(30 * x), precision="high")
-    assert np.abs(fit.model(x) - np.sin(30 * x)).max() < 1e-10
-    with pytest.raises(ValueError, match="precision='high' needs structure None"):
-        fit_grades(STRUCTURE, x, x, precision="high")
-    with pytest.raises(ValueError, match="precision must be single"):
-        fit_grades(None, x, x)
-
-
 def test_solved_output_needs_the_squared_error():
     other = next(loss for name, loss in LOSSES.items() if "squared" not in name.lower())
     with pytest.raises(ValueError, match="solved_output must be False"):

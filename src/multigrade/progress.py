@@ -90,8 +90,10 @@ class ProgressObserver:
             self.console.print(self._line(snapshot), highlight=False, soft_wrap=True, markup=False)
         return None
 
-    def left_out(self, grade: int) -> None:
-        """The grade did not lower the validation loss, and the fit is at its end."""
+    def grade_ended(self, grade: int, record: RunRecord) -> None:
+        """A grade that did not lower the validation loss ends the fit, and is told of."""
+        if record.is_kept or record.outcome is Outcome.TIME_LIMIT:
+            return
         sentence = "did not help on the rows held out, and was left out"
         if self.view is not None:
             self.records[grade] = dataclasses.replace(self.records[grade], sentence=LEFT_OUT)

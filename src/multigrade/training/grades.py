@@ -9,10 +9,10 @@ Features and residuals are computed once per grade and kept. SGDL is the case of
 
 import dataclasses
 import os
-import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import pairwise
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -22,8 +22,8 @@ from jax import Array
 from ..model import Grade, MultiGrade, grades_to_arrays
 from ..networks import AnyNetwork, Layer, Structure
 from .checkpoint import Checkpoint, Checkpointing, as_checkpointing, fingerprint
+from .driver import Growth, Trial, grow
 from .loop import Run, Saving, minimise
-from .observers import TellsLeftOut
 from .plan import Plan
 from .problem import GradeProblem, Task
 from .record import Outcome, RunRecord
@@ -94,7 +94,7 @@ def train_grades(
     *,
     start: Fit = Fit(),
     checkpoint: str | os.PathLike | Checkpointing | None = None,
-    enough: Callable[[Sequence[Task]], bool] = lambda tasks: False,
+    enough: Callable[[Sequence[Task]], bool] | None = None,
 ) -> Fit:
     """Fit the grades of ``structure`` to ``task`` in turn.
 
@@ -118,79 +118,86 @@ def train_grades(
     """
     check_structure(structure, start.model)
     plan.check_grades(len(structure))
-    fitting = _Fitting(structure, task, plan, start, _checkpoint_file(checkpoint, structure, plan, start))
-    while not fitting.is_over(enough):
-        fitting.add_grade()
-    return fitting.result()
+    room = _Descent(structure, plan, start, enough, _checkpoint_file(checkpoint, structure, plan, start))
+    if plan.while_better:
+        room.left_over = _given_leave_over(structure, task, start.model)
+    before = Growth(_Grown(start.model, task), tuple(start.records))
+    growth = grow(room, before, time_limit=plan.time_limit, observers=plan.observers)
+    is_cut_short = growth.end is Outcome.TIME_LIMIT and not (room.is_cut_off(growth) and growth.tried[-1].is_kept)
+    return Fit(growth.state.model, growth.records, is_cut_short)
 
 
-class _Fitting:
-    """A fit under way: the grades so far, what they leave over, and what a checkpoint has of the next one."""
+class _Grown(NamedTuple):
+    """What is carried from grade to grade."""
 
-    def __init__(self, structure: Structure, task: Task, plan: Plan, start: Fit, file: Checkpoint | None):
-        self.started = time.perf_counter()
-        self.structure, self.task, self.plan, self.file = structure, task, plan, file
-        self.model, self.records, self.auxiliary, self.running = start.model, tuple(start.records), (), None
-        self.given = len(start.model.grades)
-        self.left_over = _given_leave_over(structure, task, start.model) if plan.while_better else None
-        self.tasks: list[Task] = []  # what the first, the first two, ... new grades leave over
-        self.is_cut_off = self.is_cut_short = False
-        if file is not None and (saved := file.load(structure)):
-            for grade in saved.model.grades[self.given :]:
-                self._leave_over(grade, saved.auxiliary)
-            self.model, self.records, self.auxiliary, self.running = saved
+    model: MultiGrade
+    task: Task
+    auxiliary: Any = ()
+    tasks: tuple[Task, ...] = ()  # what the first, the first two, ... new grades leave over, where somebody asks
 
-    def is_over(self, enough: Callable[[Sequence[Task]], bool]) -> bool:
-        """Whether no further grade is to be trained."""
-        if len(self.model.grades) == len(self.structure) or self.is_cut_off or self.is_cut_short:
-            return True
-        if self.records and self.records[-1].outcome is Outcome.DIVERGED:
-            return True
-        if (self.tasks and enough(self.tasks)) or self._is_no_better():
-            return True
-        time_left = self._time_left()
-        self.is_cut_short = bool(self.model.grades) and time_left is not None and time_left <= 0
-        return self.is_cut_short
 
-    def add_grade(self) -> None:
-        """Train the next grade; it is left out if the clock cuts it off while it is worse than nothing."""
-        index = len(self.model.grades)
-        network, file = self.structure[index], self.file
-        problem = self.task.problem(network, index)
-        save = file and Saving(partial(file.save, self.model, self.records, self.auxiliary), file.every, self.running)
-        run = _train_grade(network, problem, self.plan, index, self._time_left(), save)
-        self.is_cut_off = run.record.outcome is Outcome.TIME_LIMIT
-        if self.is_cut_off and self.model.grades and _is_worse_than_nothing(problem, run):
-            self.is_cut_short = True
-            return
-        grade = Grade(network, problem.finish(run.params), jnp.asarray(problem.scale))
-        self.model, self.records = self.model.add(grade), (*self.records, run.record)
-        self.auxiliary, self.running = run.auxiliary, None
-        self._leave_over(grade, run.auxiliary)
-        if file is not None and not self.is_cut_off:
-            file.save(self.model, self.records, self.auxiliary, None)
+class _Descent:
+    """The room of grades that descend: one for each network of a structure. A checkpoint has those that were fitted."""
 
-    def result(self) -> Fit:
-        """The fit, without a last grade that did not help."""
-        if not self._is_no_better():
-            return Fit(self.model, self.records, self.is_cut_short)
-        records = self.records[:-1]
-        for observer in self.plan.observers:
-            if isinstance(observer, TellsLeftOut):
-                observer.left_out(len(records))
-        return Fit(MultiGrade(self.model.grades[:-1]), records, self.is_cut_short)
+    def __init__(self, structure: Structure, plan: Plan, start: Fit, enough, file: Checkpoint | None):
+        self.structure, self.plan, self.start, self.enough, self.file = structure, plan, start, enough, file
+        self.saved = file.load(structure) if file else None
+        self.left_over = None
 
-    def _leave_over(self, grade: Grade, auxiliary) -> None:
-        self.task = self.task.after(grade, auxiliary)
-        self.tasks.append(self.task)
+    def is_cut_off(self, growth: Growth[_Grown]) -> bool:
+        """Whether the clock has cut off the last grade, of this fit."""
+        return len(growth.tried) > len(self.start.records) and growth.tried[-1].outcome is Outcome.TIME_LIMIT
 
-    def _is_no_better(self) -> bool:
-        return self.plan.while_better and _is_no_better(self.records, self.given, self.left_over)
+    def propose(self, growth: Growth[_Grown]) -> int | Outcome:
+        """The next network of the structure."""
+        if self.is_cut_off(growth):
+            return Outcome.TIME_LIMIT
+        if growth.tried and not growth.tried[-1].is_kept:
+            return Outcome.NO_BETTER
+        index, tasks = len(growth.state.model.grades), growth.state.tasks
+        if index == len(self.structure):
+            return Outcome.FINISHED
+        if growth.tried and growth.tried[-1].outcome is Outcome.DIVERGED:
+            return Outcome.DIVERGED
+        return Outcome.REACHED if tasks and self.enough and self.enough(tasks) else index
 
-    def _time_left(self) -> float | None:
-        """Seconds of the whole fit that are left."""
-        limit = self.plan.time_limit
-        return None if limit is None else limit - (time.perf_counter() - self.started)
+    def fit(self, growth: Growth[_Grown], proposal: int, time_left: float | None) -> Trial[_Grown]:
+        """The next grade, from the checkpoint or by descent; left out if it does not help."""
+        model, task, auxiliary, tasks = growth.state
+        if self.saved and proposal < len(self.saved.model.grades):
+            grade, record, auxiliary = (
+                self.saved.model.grades[proposal],
+                self.saved.records[proposal],
+                self.saved.auxiliary,
+            )
+        else:
+            network, file, running = self.structure[proposal], self.file, self.saved and self.saved.running
+            problem = task.problem(network, proposal)
+            save = file and Saving(partial(file.save, model, growth.records, auxiliary), file.every, running)
+            run = _train_grade(network, problem, self.plan, proposal, time_left, save)
+            self.saved, record, auxiliary = None, run.record, run.auxiliary
+            is_cut_off = record.outcome is Outcome.TIME_LIMIT
+            if is_cut_off and model.grades and _is_worse_than_nothing(problem, run):
+                return Trial(growth.state, dataclasses.replace(record, is_kept=False))
+            grade = Grade(network, problem.finish(run.params), jnp.asarray(problem.scale))
+            if file is not None and not is_cut_off:
+                file.save(model.add(grade), (*growth.records, record), auxiliary, None)
+        if self.plan.while_better and self._is_no_better((*growth.records, record)):
+            return Trial(growth.state, dataclasses.replace(record, is_kept=False))
+        task = task.after(grade, auxiliary)
+        return Trial(_Grown(model.add(grade), task, auxiliary, (*tasks, task) if self.enough else ()), record)
+
+    def _is_no_better(self, records: Sequence[RunRecord]) -> bool:
+        """Whether the last grade's lowest validation loss is not below that of the one before; for the first grade of
+        this fit, below what the given ones leave over: they may have been fitted to other rows. One that diverged
+        stays, to tell of it.
+        """
+        first = len(self.start.model.grades)
+        if len(records) < 2 or len(records) <= first or records[-1].outcome is Outcome.DIVERGED:
+            return False
+        before, last = (record.validation_loss for record in records[-2:])
+        lowest = self.left_over if len(records) == first + 1 else None if before is None else np.min(before)
+        return lowest is not None and last is not None and not np.min(last) < lowest
 
 
 def _train_grade(network: AnyNetwork, problem: GradeProblem, plan: Plan, index: int, time_left, saving) -> Run:
@@ -213,18 +220,6 @@ def _checkpoint_file(checkpoint, structure: Structure, plan: Plan, start: Fit) -
     return Checkpoint.of(
         checkpointing, {"structure": structure, "start": grades, **plan.identity(num_grades=len(structure))}
     )
-
-
-def _is_no_better(records: Sequence[RunRecord], first: int, left_over: float | None) -> bool:
-    """Whether the last grade's lowest validation loss is not below that of the one before, or ``left_over`` for the
-    grade ``first``, the first of this fit: the one before may have been fitted to other rows. One that diverged stays,
-    to tell of it.
-    """
-    if len(records) < 2 or len(records) <= first or records[-1].outcome is Outcome.DIVERGED:
-        return False
-    before, last = (record.validation_loss for record in records[-2:])
-    lowest = left_over if len(records) == first + 1 else None if before is None else np.min(before)
-    return lowest is not None and last is not None and not np.min(last) < lowest
 
 
 def _given_leave_over(structure: Structure, task: Task, model: MultiGrade) -> float | None:

@@ -10,11 +10,14 @@ the original one bit for bit.
 An observer may have a ``companion``: what must see every step and therefore runs inside the compiled loop. It is a
 static pytree with ``init(now) -> state`` and ``step(step, now, state) -> (next, loss, state)``, which takes the step.
 Snapshots then have its state. One companion a run.
+
+An observer may have ``grade_ended(grade, record)``: it is told of every grade once it is known whether it is kept
+(``record.is_kept``), also of those that are solved for and take no steps. These two are optional; there are no others.
 """
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -66,13 +69,6 @@ class Observation:
     carry: Mapping[str, np.ndarray] | None = None
     stop: str | None = None
     learning_rate: float | None = None
-
-
-@runtime_checkable
-class TellsLeftOut(Protocol):
-    """An observer that is told when a grade, counted from 0, is left out because it did not help."""
-
-    def left_out(self, grade: int) -> None: ...
 
 
 class Observer(Protocol):

@@ -8,13 +8,20 @@ import numpy as np
 
 
 class Outcome(enum.StrEnum):
-    """How a run ended: all steps, a stopping rule, a loss that was not finite, an observer, or the clock."""
+    """How a run or a fit ended, in all rooms.
+
+    All was done; a stopping rule; a loss that was not finite; an observer; the clock; the error that was asked for is
+    reached; the last grade did not help; or what was asked is not solved.
+    """
 
     FINISHED = "finished"
     PLATEAU = "validation plateau"
     DIVERGED = "diverged"
     OBSERVER = "stopped by an observer"
     TIME_LIMIT = "time limit"
+    REACHED = "tolerance reached"
+    NO_BETTER = "no better"
+    UNSOLVED = "not solved"
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -32,6 +39,7 @@ class RunRecord:
     sentence : the same for a reader, with a remedy where there is one
     num_steps : how many steps were taken
     seconds : how long they took
+    is_kept : whether the grade is part of the model; otherwise it did not help, and was left out
     """
 
     columns: Mapping[str, np.ndarray]
@@ -40,6 +48,14 @@ class RunRecord:
     sentence: str = ""
     num_steps: int = 0
     seconds: float = 0.0
+    is_kept: bool = True
+
+    @classmethod
+    def solved(cls, num_features: int, train_loss: float, *, sentence: str, seconds: float, **columns) -> "RunRecord":
+        """Of a grade that was solved for at once: one row, with the number of features as its step."""
+        numbers = {name: np.array([value]) for name, value in {"train_loss": train_loss, **columns}.items()}
+        row = {"step": np.array([num_features], np.int32), **numbers}
+        return cls(row, sentence=sentence, num_steps=1, seconds=seconds)
 
     def __eq__(self, other) -> bool:
         return self._bits() == other._bits() if isinstance(other, RunRecord) else NotImplemented
@@ -85,7 +101,8 @@ class RunRecord:
         for name, values in self.observations.items():
             arrays |= {f"observation/{path_of(name, key)}": value for key, value in values.items()}
         fields = ("outcome", "sentence", "num_steps", "seconds")
-        return arrays, {field: getattr(self, field) for field in fields}
+        end = {field: getattr(self, field) for field in fields}
+        return arrays, end if self.is_kept else {**end, "is_kept": False}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, np.ndarray], description: Mapping) -> "RunRecord":

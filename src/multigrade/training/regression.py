@@ -22,7 +22,6 @@ from ..networks import AnyNetwork, Layer, Network, Structure
 from .checkpoint import Checkpointing, as_checkpointing, fingerprint
 from .devices import Spread, spread_over
 from .grades import Fit, check_structure, standardised, train_grades, zero_output
-from .high_precision import fit_high_precision
 from .objectives import GradedLoss, LeastSquares, Loss, Rows, Squared
 from .plan import Plan
 from .problem import GradeProblem
@@ -162,12 +161,11 @@ class _RegressionTask:
 
 
 def fit_grades(
-    structure: Structure | None,
+    structure: Structure,
     inputs,
     targets,
-    plan: Plan | None = None,
+    plan: Plan,
     *,
-    precision: str = "single",
     regression: Regression = Regression(),
     sample_weight=None,
     validation: tuple | None = None,
@@ -182,8 +180,6 @@ def fit_grades(
     structure : the networks of the grades, as ``structures.graded`` makes them
     inputs, targets : arrays of shapes (N, d) and (N, s)
     plan : how to descend
-    precision : "single", or "high" for grades of sines that are solved in float64, see ``fit_high_precision``;
-        ``structure`` must then be None, as it follows the data; of a plan only time_limit and seed are read.
     regression : what every grade minimises, and what it hands on to the next
     sample_weight : N weights of the rows
     validation : (inputs, targets) or (inputs, targets, weights), whose error is recorded and watched
@@ -205,15 +201,6 @@ def fit_grades(
     >>> len(fit.model.grades), str(fit.outcome)
     (2, 'finished')
     """
-    if precision == "high":
-        if structure is not None or validation is not None or checkpoint is not None or devices is not None:
-            raise ValueError("precision='high' needs structure None, and no validation, checkpoint or devices")
-        if regression != Regression() or start.model.grades:
-            raise ValueError("precision='high' leaves regression and start as they are; got others")
-        options = {} if plan is None else {"time_limit": plan.time_limit, "seed": plan.seed}
-        return fit_high_precision(inputs, targets, sample_weight=sample_weight, **options)
-    if precision != "single" or structure is None:
-        raise ValueError(f"precision must be single, with a structure, or high; got {precision!r}, {structure!r}")
     if not isinstance(plan, Plan):
         raise TypeError(f"plan must be a Plan, such as Plan(500, learning_rate=0.01); got {plan!r}")
     check_structure(structure, start.model)
@@ -228,12 +215,13 @@ def fit_grades(
     names = ("validation inputs", "validation targets")
     held_out = _checked_rows(*names, structure, *(*validation, None)[:3]) if validation is not None else None
     spread = None if devices is None else spread_over(devices, len(left.features))
-    identity = {"data": fingerprint(*left, *(held_out or ())), "devices": spread.mesh.size if spread else None}
-    task = _task(regression, left, held_out, plan.batch_size, spread)
+    given, task = left, _task(regression, left, held_out, plan.batch_size, spread)
     for grade in start.model.grades:
         task = task.after(grade)
     place = as_checkpointing(checkpoint)
-    place = place and place.belonging_to({**identity, **regression.identity()})
+    if place is not None:
+        identity = {"data": fingerprint(*given, *(held_out or ())), "devices": spread.mesh.size if spread else None}
+        place = place.belonging_to({**identity, **regression.identity()})
     return train_grades(structure, task, plan, start=start, checkpoint=place)
 
 
