@@ -2,6 +2,8 @@
 
 import os
 import stat
+import subprocess
+import sys
 import threading
 
 import jax
@@ -100,6 +102,39 @@ def test_a_system_without_maps_counts_programs(few_maps, monkeypatch, tmp_path):
     monkeypatch.setattr(programs._Count, "cleared", programs._Count.compiled)
     list(compile_programs(range(1, 40)))
     assert programs._Count.compiled - programs._Count.cleared < 4 + 8 + 8
+
+
+FORKS = """
+import os, sys
+import numpy as np
+from multigrade import MultiGradeRegressor
+
+def work():
+    x = np.linspace(0, 1, 8)[:, None]
+    try:
+        MultiGradeRegressor(1, (2,), solver="muon", max_iter=1).fit(x, x[:, 0])
+    except RuntimeError as error:
+        print(error, flush=True)
+        return 3
+    return 0
+
+for _ in range(2):
+    child = os.fork()
+    if not child:
+        os._exit(work())
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+    work()
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
+def test_a_fork_of_a_process_in_which_jax_ran_is_told_instead_of_hanging():
+    command = [sys.executable, "-W", "ignore", "-c", FORKS]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    first, told, second = run.stdout.splitlines()
+    assert (first, second) == ("0", "3")
+    assert told.startswith("this process was forked from one in which JAX had run")
+    assert "spawn" in told
 
 
 # ---- on disk ---------------------------------------------------------------------------------------------------

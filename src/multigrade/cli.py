@@ -163,13 +163,15 @@ def _send_again(signum: int) -> None:
     error = active[1] if isinstance(active, tuple) else active  # a tuple before Python 3.12
     while error is not None and not isinstance(error, KeyboardInterrupt):
         error = error.__context__
-    if error is None and thread is not None and not HEARD.is_set():
+    if error is None and thread is not None and not HEARD.is_set() and hasattr(signal, "pthread_kill"):
         signal.pthread_kill(thread, signum)
 
 
 def _one_line(error: Exception) -> str | None:
     """What to tell the user; None for what is our mistake and deserves a traceback."""
-    text = " ".join(str(error).split())
+    from .files import printable  # only now: it takes a quarter of a second to be imported
+
+    text = printable(" ".join(str(error).split()))
     if isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in text:  # the latter is JAX's
         return "there is not enough memory for this; fewer rows or pixels, or a smaller --width, need less"
     return None if isinstance(error, RuntimeError) else text

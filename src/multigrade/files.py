@@ -8,6 +8,7 @@ import json
 import math
 import os
 import secrets
+import stat
 from collections.abc import Mapping
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
@@ -20,18 +21,27 @@ from safetensors.numpy import save
 
 from .version import __version__
 
-FORMAT = "2"  # in "1", which is still read, the checksum was that of the arrays alone
+try:
+    import fcntl
+except ImportError:  # Windows: files are not locked there
+    fcntl = None
 
+FORMAT = "2"  # in "1", which is still read, the checksum was that of the arrays alone
+MOST_NESTED = 64  # a description nests less than ten levels deep
 
 _written: ContextVar[ExitStack | None] = ContextVar("_written", default=None)
+_checkpoints: set[str] = set()  # that this process has written, or has read and found sound
 
 
 @contextmanager
 def atomic_path(path: str | os.PathLike):
-    """Yield a temporary path beside ``path`` that replaces it when the block succeeds and vanishes when it fails."""
+    """Yield a temporary path beside ``path`` that replaces it when the block succeeds and vanishes when it fails.
+
+    The new file has the permissions of the one that it replaces. A symbolic link is replaced, not followed.
+    """
     path = Path(path)
     check_place(path)
-    temporary = _new_file_beside(path)
+    temporary = _new_file_beside(path, stat.S_IMODE(path.stat().st_mode) if path.exists() else None)
     try:
         yield temporary
         with open(temporary, "rb") as written:
@@ -65,10 +75,12 @@ def _named(temporary: Path, path: Path, kind=None, *error) -> None:
         temporary.unlink(missing_ok=True)
 
 
-def _new_file_beside(path: Path) -> Path:
-    """An empty file of a new name, with the permissions that the process gives to its files."""
+def _new_file_beside(path: Path, mode: int | None = None) -> Path:
+    """An empty file of a new name, with these permissions, or those that the process gives to its files."""
     new = path.with_name(f".{path.stem[:40]}-{secrets.token_hex(6)}{path.suffix}")
-    os.close(os.open(new, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+    os.close(os.open(new, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666 if mode is None else mode & 0o666))
+    if mode is not None:
+        new.chmod(mode)
     return new
 
 
@@ -102,6 +114,49 @@ def check_output(path: Path, suffixes: tuple[str, ...]) -> None:
     check_place(path)
 
 
+@contextmanager
+def alone_with(path: str | os.PathLike | None):
+    """No other process or thread enters this block for the same file; ValueError in one line for the second.
+
+    A hidden file beside it is locked for as long. The kernel unlocks it when the process ends, however it ends, so that
+    one that was left by a kill locks nothing. Where the system has no such locks, nothing is locked.
+    """
+    if path is None or fcntl is None:
+        yield
+        return
+    path = Path(path)
+    name = path.with_name(f".{path.name}.lock")
+    while True:
+        lock = os.open(name, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(lock)
+            raise ValueError(f"{path} is in use by another run; wait for it, or give this one another name") from None
+        except OSError:  # a file system without locks
+            break
+        if name.exists() and os.path.samestat(os.fstat(lock), name.stat()):
+            break
+        os.close(lock)  # whoever held it has removed it meanwhile
+    try:
+        yield
+    finally:
+        name.unlink(missing_ok=True)  # while it is locked: whoever opened it meanwhile looks again
+        os.close(lock)
+
+
+def remove_checkpoint(path: str | os.PathLike) -> None:
+    """Remove a checkpoint whose result is safe, if this process wrote it or continued from it; nothing else."""
+    if os.path.abspath(path) in _checkpoints:
+        _checkpoints.discard(os.path.abspath(path))
+        Path(path).unlink(missing_ok=True)
+
+
+def printable(text: object) -> str:
+    """Text for a terminal: what a file or its name says, with control characters shown instead of obeyed."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in str(text))
+
+
 def finite(value):
     """For JSON, which has neither NaN nor infinity: None in their place, however deep."""
     if isinstance(value, Mapping):
@@ -125,6 +180,8 @@ def write_arrays(path: str | os.PathLike, kind: str, arrays: Mapping[str, np.nda
     content = _with_sorted_header(save(arrays, metadata=header))
     with atomic_path(path) as temporary:
         temporary.write_bytes(content)
+    if kind == "checkpoint":
+        _checkpoints.add(os.path.abspath(path))
 
 
 def _with_sorted_header(content: bytes) -> bytes:
@@ -145,7 +202,7 @@ def read_arrays(path: str | os.PathLike, kind: str) -> tuple[dict[str, np.ndarra
         with safe_open(path, framework="numpy") as file:
             header = file.metadata() or {}
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (SafetensorError, OSError) as error:
+    except (SafetensorError, OSError, AttributeError, TypeError) as error:  # the latter for FP8, which NumPy has not
         raise ValueError(f"{path} is damaged or not a multigrade {kind} ({error})") from None
     if header.get("kind") != kind or "description" not in header:
         found = f"a multigrade {header['kind']}" if "kind" in header else "some other file"
@@ -154,15 +211,34 @@ def read_arrays(path: str | os.PathLike, kind: str) -> tuple[dict[str, np.ndarra
         raise ValueError(f"{path} has format {header.get('format')!r}; this version of multigrade reads {FORMAT!r}")
     if header.get("digest") != _digest(arrays, header["description"] if header["format"] == FORMAT else ""):
         raise ValueError(f"{path} is damaged: its contents do not match its checksum")
-    return arrays, json.loads(header["description"]), header.get("multigrade", "unknown")
+    try:
+        description = json.loads(header["description"])
+        _check_nesting(description)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path} is damaged: its description cannot be read ({error})") from None
+    if not isinstance(description, dict):
+        raise ValueError(f"{path} is damaged: its description must be an object; got {type(description).__name__}")
+    if kind == "checkpoint":
+        _checkpoints.add(os.path.abspath(path))
+    return arrays, description, header.get("multigrade", "unknown")
+
+
+def _check_nesting(value, depth: int = 0) -> None:
+    """ValueError for JSON that is nested so deep that what walks through it would reach Python's limit."""
+    if depth > MOST_NESTED:
+        raise ValueError(f"it is nested more than {MOST_NESTED} deep")
+    if isinstance(value, dict | list):
+        for inner in value.values() if isinstance(value, dict) else value:
+            _check_nesting(inner, depth + 1)
 
 
 @contextmanager
 def telling_damage(path: str | os.PathLike, kind: str):
     """A part that is missing or of another kind, met while a file's contents are made an object, is one ValueError."""
     try:
-        yield
-    except (KeyError, IndexError, AttributeError, TypeError, OverflowError) as error:
+        with np.errstate(invalid="raise", over="raise"):
+            yield
+    except (LookupError, AttributeError, TypeError, ArithmeticError) as error:
         raise ValueError(f"{path} is damaged: a part of the {kind} is missing or wrong ({error!r})") from None
 
 

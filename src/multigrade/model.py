@@ -174,6 +174,12 @@ def grades_to_arrays(grades: Sequence[Grade]) -> dict[str, np.ndarray]:
 def grades_from_arrays(arrays: dict[str, np.ndarray], networks: Sequence[AnyNetwork]) -> tuple[Grade, ...]:
     grades = []
     for index, network in enumerate(networks):
+        inner = network
+        while hasattr(inner, "sub"):
+            inner = inner.sub
+        present = sum(name.startswith(f"grade{index}/") for name in arrays)
+        if len(inner.widths) > present:  # thousands of layers without arrays would take long to be refused below
+            raise ValueError(f"grade {index + 1} has {len(inner.widths) - 1} layers, but {present} arrays")
         shapes, treedef = jax.tree.flatten(jax.eval_shape(network.init, jax.random.key(0)))
         leaves = [arrays.get(f"grade{index}/{i}") for i in range(len(shapes))]
         if any(leaf is None or leaf.shape != shape.shape for leaf, shape in zip(leaves, shapes, strict=True)):

@@ -27,13 +27,29 @@ class _Count:
 
     compiled = looked = cleared = maps_left = 0
     lock = threading.Lock()
+    is_stuck = False  # in a process that was forked from one in which JAX ran
 
 
 def _count(event: str, seconds: float, **_) -> None:
     _Count.compiled += event == "/jax/core/compile/backend_compile_duration"
 
 
+def _after_fork() -> None:
+    _Count.is_stuck, _Count.lock = _Count.compiled > 0, threading.Lock()
+
+
 jax.monitoring.register_event_duration_secs_listener(_count)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
+def refuse_fork() -> None:
+    """RuntimeError in a process where JAX would wait for ever, for threads that a fork did not copy."""
+    if _Count.is_stuck:
+        raise RuntimeError(
+            "this process was forked from one in which JAX had run, and JAX would hang here: start processes by "
+            "multiprocessing.get_context('spawn'), or by joblib, which does so"
+        )
 
 
 def bound_programs() -> None:
@@ -42,6 +58,7 @@ def bound_programs() -> None:
     Called where a run begins, never within one. It costs a comparison unless many programs were compiled since the last
     look. Programs that the caller holds (``jax.jit(f).lower(x).compile()``) stay.
     """
+    refuse_fork()
     if _Count.compiled < _Count.looked + PROGRAMS_BETWEEN or not _Count.lock.acquire(blocking=False):
         return
     try:
@@ -72,6 +89,7 @@ def programs_on_disk():
     text for every program that it finds; nothing is kept then, unless MULTIGRADE_CACHE names a folder. The settings of
     JAX are as before afterwards.
     """
+    refuse_fork()
     folder = None if jax.config.values["jax_compilation_cache_dir"] else folder_of_programs()
     if folder is None:
         yield

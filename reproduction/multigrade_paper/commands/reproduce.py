@@ -50,7 +50,8 @@ class Reproduce:
 
         os.environ.update(thread_environment(self.threads))  # before NumPy and JAX start
         # Workers and runs share what they compile: in the user's own cache, for a store may come from anywhere.
-        os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path.home() / ".cache" / "multigrade"))
+        if (home := os.path.expanduser("~")) != "~":  # there may be none
+            os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", os.path.join(home, ".cache", "multigrade"))
         os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.2")
         from .. import catalogue, executors
 

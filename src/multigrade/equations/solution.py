@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..extras import require
-from ..files import check_output, read_arrays, write_arrays
+from ..files import check_output, read_arrays, telling_damage, write_arrays
 from ..model import MultiGrade, model_from_arrays, model_to_arrays
 from .domains import Domain
 
@@ -181,7 +181,8 @@ def load_solution(path: str | os.PathLike) -> Solution:
         u, without a domain.
     """
     arrays, description, _ = read_arrays(path, "solution")
-    model = model_from_arrays(arrays, description["model"])
-    records = tuple(GradeRecord(**fields) for fields in description["records"])
-    residuals, seconds, remark = description["residuals"], description["seconds"], description.get("remark", "")
-    return Solution(description["name"], None, model, records, residuals, seconds, remark)
+    with telling_damage(path, "solution"):
+        model = model_from_arrays(arrays, description["model"])
+        records = tuple(GradeRecord(**fields) for fields in description["records"])
+        residuals, seconds, remark = description["residuals"], description["seconds"], description.get("remark", "")
+        return Solution(description["name"], None, model, records, residuals, seconds, remark)

@@ -28,7 +28,7 @@ def write_estimator(estimator, path: str | os.PathLike) -> None:
         "class": type(estimator).__name__,
         "parameters": parameters,
         "model": networks,
-        "records": ends,
+        "records": [{**end, "seconds": 0.0} for end in ends],  # equal fits have equal files
         "certificates": [{**dataclasses.asdict(c), "outcome": c.outcome.name} for c in estimator.certificates_],
         "features": estimator.n_features_in_,
         "feature_names": list(getattr(estimator, "feature_names_in_", [])),
@@ -62,6 +62,10 @@ def _from_file(path: str | os.PathLike, arrays: dict[str, np.ndarray], descripti
         raise ValueError(f"{path} holds an unknown estimator {description.get('class')!r}")
     parameters = {name: _from_plain(value) for name, value in description["parameters"].items()}
     estimator = ESTIMATORS[description["class"]](**parameters)
+    estimator._validate_params()
+    for names in (description["feature_names"], description["target_names"] or []):
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            raise ValueError(f"{path} is damaged: names of columns must be text; got {names!r}")
     estimator.model_ = model_from_arrays(arrays, description["model"])
     if not all(np.isfinite(arrays[name]).all() for name in SCALES):
         raise ValueError(f"{path} is damaged: means or scales are not finite numbers")
@@ -70,6 +74,8 @@ def _from_file(path: str | os.PathLike, arrays: dict[str, np.ndarray], descripti
     estimator.records_ = records_from_arrays(arrays, description["records"])
     estimator.certificates_ = tuple(_certificate(fields) for fields in description.get("certificates", ()))
     estimator.n_features_in_ = description["features"]
+    if len(description["feature_names"]) not in (0, estimator.n_features_in_):
+        raise ValueError(f"{path} is damaged: it names {len(description['feature_names'])} of its columns")
     if description["feature_names"]:
         estimator.feature_names_in_ = np.array(description["feature_names"], dtype=object)
     estimator.target_names = description["target_names"]

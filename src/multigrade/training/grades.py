@@ -19,8 +19,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from ..files import alone_with
 from ..model import Grade, MultiGrade, grades_to_arrays
 from ..networks import AnyNetwork, Layer, Structure
+from ..programs import refuse_fork
 from .checkpoint import Checkpoint, Checkpointing, as_checkpointing, fingerprint
 from .driver import Growth, Trial, grow
 from .loop import Run, Saving, minimise
@@ -116,13 +118,16 @@ def train_grades(
         off, and a further call continues it. With ``plan.while_better`` the first grade whose lowest validation loss
         is not below that of the grade before is left out, with its record, and none follows.
     """
+    refuse_fork()
     check_structure(structure, start.model)
     plan.check_grades(len(structure))
-    room = _Descent(structure, plan, start, enough, _checkpoint_file(checkpoint, structure, plan, start))
-    if plan.while_better:
-        room.left_over = _given_leave_over(structure, task, start.model)
-    before = Growth(_Grown(start.model, task), tuple(start.records))
-    growth = grow(room, before, time_limit=plan.time_limit, observers=plan.observers)
+    file = _checkpoint_file(checkpoint, structure, plan, start)
+    with alone_with(file and file.path):
+        room = _Descent(structure, plan, start, enough, file)
+        if plan.while_better:
+            room.left_over = _given_leave_over(structure, task, start.model)
+        before = Growth(_Grown(start.model, task), tuple(start.records))
+        growth = grow(room, before, time_limit=plan.time_limit, observers=plan.observers)
     is_cut_short = growth.end is Outcome.TIME_LIMIT and not (room.is_cut_off(growth) and growth.tried[-1].is_kept)
     return Fit(growth.state.model, growth.records, is_cut_short)
 
@@ -246,7 +251,10 @@ def _is_worse_than_nothing(problem: GradeProblem, run: Run) -> bool:
 def check_memory(structure: Structure) -> None:
     """MemoryError for a grade that cannot be trained here: XLA ends the process where it finds no room."""
     needed = max(4 * NUM_COPIES * sum(a * b for a, b in pairwise(network.widths)) for network in structure)
-    present = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    try:
+        present = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return  # Windows, among others, does not tell
     if needed > present:
         raise MemoryError(
             f"a grade needs {needed / 2**30:.3g} GB to be trained; this machine has {present / 2**30:.3g}"

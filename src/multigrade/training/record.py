@@ -38,7 +38,7 @@ class RunRecord:
     outcome : how the run ended
     sentence : the same for a reader, with a remedy where there is one
     num_steps : how many steps were taken
-    seconds : how long they took
+    seconds : how long they took; 0 in a model that was read from a file, which does not say
     is_kept : whether the grade is part of the model; otherwise it did not help, and was left out
     """
 
