@@ -104,7 +104,8 @@ class Restored:
         """All that is known besides images and models, for JSON."""
         plain = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)[4:]}
         known = {name: list(value) if isinstance(value, tuple) else value for name, value in plain.items()
-                 if value not in (None, ()) and (value is not False or name in ALWAYS_TOLD)}  # fmt: skip
+                 if value is not None and not (isinstance(value, tuple) and not value)
+                 and (value is not False or name in ALWAYS_TOLD)}  # fmt: skip
         return {JSON_NAMES.get(name, name): value for name, value in known.items()} | {"outcomes": self.outcomes}
 
 
