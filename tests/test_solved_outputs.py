@@ -5,7 +5,7 @@ import pytest
 import scipy.linalg
 
 from multigrade import MultiGradeRegressor, Plan, fit_grades, solve_least_squares, structures
-from multigrade.training import Fit, Regression, correct_outputs, unfreeze
+from multigrade.training import Fit, Regression, correct_outputs, regression, unfreeze
 from multigrade.training.objectives import LOSSES
 
 X = np.linspace(0, 1, 64)[:, None].astype(np.float32)
@@ -26,6 +26,28 @@ def test_solved_output_is_the_ridge_solution_of_the_grade():
     expected = solve_least_squares(features, Y, ridge=1e-4 * len(X))(features)
     np.testing.assert_allclose(fit.model(X), expected, atol=1e-5)
     assert loss(fit.model) < loss(plain.model)
+
+
+def test_with_residual_scaling_a_grade_solves_for_the_scaled_residual():
+    """Taken it is, too: a wrong one would be replaced by the descended one, and nothing else would show."""
+    options = {"weight_decay": 1e-6, "residual_scaling": True}
+    fit = fit_grades(STRUCTURE, X, Y, PLAN, regression=Regression(**options, solved_output=True))
+    assert not any("not taken" in record.sentence for record in fit.records)
+    (first, _), (_, features) = fit.model.stages(X)
+    left_over, scale = Y - np.asarray(first), float(fit.model.grades[1].scale)
+    assert scale == pytest.approx(np.sqrt(np.mean(left_over**2)), rel=1e-4)
+    expected = solve_least_squares(np.asarray(features, np.float64), left_over / scale, ridge=1e-6 * len(X))
+    np.testing.assert_allclose(fit.model.grades[1].params[-1].weight, expected.coefficients, rtol=1e-3, atol=1e-4)
+
+
+def test_a_solved_output_that_is_worse_is_not_taken_and_the_record_says_so(monkeypatch):
+    def solve_wrongly(features, targets, **options):
+        return solve_least_squares(features, 3 * targets, **options)
+
+    monkeypatch.setattr(regression, "solve_least_squares", solve_wrongly)
+    fit = fit_grades(STRUCTURE[:1], X, Y, PLAN, regression=Regression(solved_output=True))
+    assert "; the solved output layer was not taken: the sum of squares would be" in fit.records[0].sentence
+    np.testing.assert_array_equal(fit.model(X), fit_grades(STRUCTURE[:1], X, Y, PLAN).model(X))
 
 
 @pytest.mark.parametrize("scaling", [False, True])

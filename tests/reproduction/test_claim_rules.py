@@ -103,6 +103,26 @@ def test_the_best_rate_is_that_of_the_lowest_loss():
     assert best_at(0.2)({"run": sweep(losses)}).holds is None
 
 
+def test_a_limit_itself_is_not_above_it():
+    assert 0.3 in SYNTHETIC_RATES
+    assert fails_above(0.3)({"run": sweep({0.3: 0.0001}, rest=None)}).holds
+    assert 0.006 in SYNTHETIC_RATES
+    assert worse_above(0.006, 0.005)({"run": sweep({0.005: 0.3, 0.006: 0.2}, rest=0.4)}).holds
+
+
+def test_captions_are_claims_of_the_section_and_the_sweep_of_their_method():
+    found = {claim.id: claim.place for claim in claims() if claim.id.endswith("-caption") and "synthetic" in claim.id}
+    assert {id for id in found if id.startswith("msdl-synthetic")} == {id for id in found if "/msdl-" in id} != set()
+    assert all(place.startswith("Section 7" if "/msdl-" in id else "Section 6") for id, place in found.items())
+
+
+@pytest.mark.parametrize(("first", "holds"), [(1, False), (2, True), (3, True), (4, True), (5, False), (None, True)])
+def test_about_as_many_eigenvalues_as_told_means_one_more_or_less(first, holds):
+    spectrum = worlds.phases((-1, worlds.THREE), (500, worlds.EIGHT), largest=worlds.AT_ONE)
+    run = [Saved(Job("item", "kind", {"config": "x"}), Result({}, (worlds.record(1000, spectrum=spectrum),)))]
+    assert more_near_after(500, first)({"run": run}).holds is holds
+
+
 def test_worse_above_a_rate_is_refuted_by_one_rate_and_shown_by_all():
     assert worse_above(0.006, 0.005)({"run": sweep({0.005: 0.3}, rest=0.4)}).holds
     assert worse_above(0.006, 0.005)({"run": sweep({0.005: 0.3, 0.1: 0.3})}).holds is False

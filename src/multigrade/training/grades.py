@@ -77,7 +77,7 @@ def absorb_moments(mean: Array, deviation: Array) -> Callable:
 
     def absorb(params):
         weight, bias = params[0]
-        return (Layer(weight / deviation[:, None], bias - (mean / deviation) @ weight), *params[1:])
+        return (Layer(weight / deviation[:, None], bias - (mean / deviation) @ weight), *params[1:]), ""
 
     return absorb
 
@@ -184,7 +184,10 @@ class _Descent:
             is_cut_off = record.outcome is Outcome.TIME_LIMIT
             if is_cut_off and model.grades and _is_worse_than_nothing(problem, run):
                 return Trial(growth.state, dataclasses.replace(record, is_kept=False))
-            grade = Grade(network, problem.finish(run.params), jnp.asarray(problem.scale))
+            params, remark = problem.finish(run.params)
+            if remark:
+                record = dataclasses.replace(record, sentence=f"{record.sentence}; {remark}")
+            grade = Grade(network, params, jnp.asarray(problem.scale))
             if file is not None and not is_cut_off:
                 file.save(model.add(grade), (*growth.records, record), auxiliary, None)
         if self.plan.while_better and self._is_no_better((*growth.records, record)):

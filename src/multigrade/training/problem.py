@@ -24,7 +24,8 @@ class GradeProblem(NamedTuple):
     validation_objective : what judges the validation data, if it is not the objective
     metrics : functions of the parameters to record, by name (``jax.tree_util.Partial`` carries arrays)
     sampler : what draws the data that a step sees; None draws ``plan.batch_size`` rows, or takes all
-    start, finish : applied to the initial and to the trained parameters
+    start : applied to the initial parameters
+    finish : trained parameters -> (those of the grade, what is to be said of it in the record or "")
     before_step : (step, parameters) -> parameters, applied before every step; None leaves them
     """
 
@@ -38,7 +39,7 @@ class GradeProblem(NamedTuple):
     metrics: Mapping[str, Callable] | None = None
     sampler: Any = None
     start: Callable = lambda params: params
-    finish: Callable = lambda params: params
+    finish: Callable = lambda params: (params, "")
     before_step: Callable | None = None
 
 

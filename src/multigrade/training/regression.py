@@ -117,8 +117,13 @@ class _RegressionTask:
             held = held and held._replace(features=others[0])
         if self.regression.solved_output:
             solve = Partial(_solve_output, network, left, scale, self.regression.weight_decay)
-            absorb = hooks.get("finish", lambda params: params)
-            hooks["finish"] = lambda params: absorb(solve(params))
+            absorb = hooks.get("finish")
+
+            def solve_and_absorb(params):
+                params, remark = solve(params)
+                return (absorb(params)[0] if absorb else params), remark
+
+            hooks["finish"] = solve_and_absorb
         if self.regression.solved_every is not None:
             rows = self._rows(left, scale)
             decay, every = self.regression.weight_decay, self.regression.solved_every
@@ -266,8 +271,8 @@ def _root_mean_square(left: LeftOver) -> Array:
 
 
 def _solve_output(network: Network, left: LeftOver, scale: Array, decay: float, params):
-    """The parameters with the output layer that minimises the grade's loss, given its features; as they are where
-    rounding to the precision of the others would make it worse."""
+    """The parameters with the output layer that minimises the grade's loss, given its features; as they are, with a
+    sentence that says so, where the ridge or rounding to the precision of the others would make it worse."""
     features = np.asarray(network.hidden(params, left.features), np.float64)
     targets = np.asarray(left.residual / scale, np.float64)
     weights = np.ones(len(targets)) if left.weights is None else np.asarray(left.weights, np.float64)
@@ -282,7 +287,12 @@ def _solve_output(network: Network, left: LeftOver, scale: Array, decay: float, 
         penalty = decay * weights.sum() * np.sum(np.asarray(layer.weight, np.float64) ** 2)
         return np.sum(weights[:, None] * error**2) + penalty
 
-    return (*params[:-1], solved if loss(solved) <= loss(before) else before)
+    descended, least = loss(before), loss(solved)
+    if least <= descended:
+        return (*params[:-1], solved), ""
+    return params, (
+        f"the solved output layer was not taken: the sum of squares would be {least:.3g}, and is {descended:.3g}"
+    )
 
 
 def _project(network: Network, rows: Rows, decay: float, every: int, step: Array, params):
