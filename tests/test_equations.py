@@ -1,5 +1,7 @@
 """Equations: solutions in the span to rounding, closed forms, derivatives, domains, and mistakes in one line."""
 
+import json
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -18,6 +20,8 @@ from multigrade.equations import (
     PointCloud,
     Problem,
     Union,
+    UnsolvedError,
+    UnsolvedWarning,
     derivative,
     gradient,
     laplacian,
@@ -28,7 +32,9 @@ from multigrade.equations import (
 from multigrade.equations.coordinates import Coordinates, SteepLayer
 from multigrade.equations.rows import Basis
 from multigrade.equations.waves import free_waves, wave_number
+from multigrade.files import read_arrays, write_arrays
 
+pytestmark = pytest.mark.filterwarnings("ignore::multigrade.equations.UnsolvedWarning")
 INTERVAL = Box((0.0,), (2.0,))
 RANDOM = np.random.default_rng(0)
 
@@ -342,7 +348,7 @@ def test_wrong_kinds_are_one_line(make, message):
 
 
 def test_data_against_a_condition_are_told(capsys):
-    solution = solve(line(laplacian, data=[Data(np.array([[0.0]]), np.array([5.0]))]), max_features=60)
+    solution = solve(line(laplacian, data=[Data(np.array([[0.0]]), np.array([5.0]))]), max_features=60, quiet=False)
     assert "not solved" in solution.sentence
     assert solution.sentence in capsys.readouterr().out
 
@@ -367,6 +373,91 @@ def test_a_fredholm_equation_whose_source_is_allowed_in_resonance_does_not_deter
     solution = solve_integral(lambda s, t: 3 * s * t, lambda s: s - 2 / 3, (0.0, 1.0), quiet=True)
     assert solution.error_estimate < 1e-10
     assert solution.remark.startswith("the equation does not determine u")
+
+
+def test_what_is_wrong_is_a_warning_and_can_be_an_error():
+    problem = line(laplacian, data=[Data(np.array([[0.0]]), np.array([5.0]))])
+    with pytest.warns(UnsolvedWarning, match="not solved"):
+        solution = solve(problem, max_features=60)
+    with pytest.raises(UnsolvedError, match="equation: not solved"):
+        solution.raise_unless_solved()
+    right = solve(line(lambda u, x: laplacian(u, x) - 1.0))
+    assert right.raise_unless_solved() is right
+
+
+def airy(seed: int):
+    """Error, bound and remark of eps u'' = x u on [-1, 1]; the first grades do not resolve the waves."""
+    from scipy.special import airy as functions
+
+    k = 1e-4 ** (-1 / 3)
+    left, right = float(functions(-k)[0]), float(functions(k)[0])
+    problem = Problem(
+        Box((-1.0,), (1.0,)),
+        lambda u, x: 1e-4 * derivative(u, x, 0, 2) - x[0] * u(x),
+        [Condition(lambda u, x: u(x) - jnp.where(x[0] < 0, left, right))],
+    )
+    x = np.linspace(-1, 1, 2001)
+    u, expected = solve(problem, seed=seed), functions(k * x)[0]
+    return np.linalg.norm(u(x[:, None])[:, 0] - expected) / np.linalg.norm(expected), u.error_bound, u.remark
+
+
+def test_a_grade_that_is_worse_does_not_end_a_fit_that_has_not_solved_the_problem():
+    error, bound, remark = airy(seed=0)
+    assert error < 1e-7
+    assert error < bound < 1e-5
+    assert not remark
+
+
+@pytest.mark.slow
+def test_a_linear_problem_is_not_refused_for_the_rounding_of_its_coefficients():
+    for seed in (2, 8):  # which were
+        assert airy(seed)[0] < 1e-6
+
+
+def test_a_wrong_solution_has_a_bound_that_says_so():
+    """Bratu's equation has no solution at 3.55, and one at 2."""
+    for rate, is_right in ((2.0, True), (3.55, False)):
+        interior = lambda u, x, rate=rate: laplacian(u, x) + rate * jnp.exp(u(x))  # noqa: E731
+        problem = Problem(Box((0.0,), (1.0,)), interior, [Condition(lambda u, x: u(x))], is_linear=False)
+        u = solve(problem, max_features=300)
+        assert (u.error_bound < 1e-6) is is_right
+        assert bool(u.remark) is not is_right
+
+
+def test_the_bound_is_above_the_error_where_waves_are_not_resolved():
+    exact = lambda x: jnp.sin(90 * x[0]) + jnp.cos(60 * x[0])  # noqa: E731
+    problem = line(lambda u, x: laplacian(u, x) - laplacian(exact, x), [Condition(lambda u, x: u(x) - exact(x))])
+    x = np.linspace(0, 2, 500)[:, None]
+    expected = np.sin(90 * x[:, 0]) + np.cos(60 * x[:, 0])
+    for features in (100, 140, 200, 300):
+        u = solve(problem, first=features, max_features=features, stretch=(1.0,))
+        error = np.linalg.norm(u(x)[:, 0] - expected) / np.linalg.norm(expected)
+        assert error < u.error_bound
+
+
+@pytest.mark.parametrize(("power", "factor"), [(0.5, 10.0), (0.9, 30.0), ("log", 3.0)])
+def test_a_singular_kernel_is_solved_where_it_is_named_and_bounded_where_it_is_not(power, factor):
+    """The source is that of u = 1."""
+
+    def source(s):
+        if power == "log":
+            return factor - (s * np.log(s + 1e-300) + (1 - s) * np.log(1 - s + 1e-300) - 1)
+        return factor - (s ** (1 - power) + (1 - s) ** (1 - power)) / (1 - power)
+
+    singular = (lambda d: np.log(d)) if power == "log" else (lambda d: d**-power)
+    s = np.linspace(0, 1, 301)[:, None]
+    named = solve_integral(lambda s, t: 1 + 0 * (s - t), source, (0.0, 1.0), factor=factor, singularity=power)
+    np.testing.assert_allclose(named(s)[:, 0], 1, atol=1e-8)
+    plain = solve_integral(lambda s, t: singular(np.abs(s - t)), source, (0.0, 1.0), factor=factor, max_features=200)
+    assert 1e-7 < np.sqrt(np.mean((plain(s)[:, 0] - 1) ** 2)) < plain.error_bound
+    assert bool(plain.remark) is (power == 0.9)
+
+
+def test_a_peak_between_the_nodes_is_told():
+    peak = lambda t: np.exp(-(((t - 0.3712345) / 1e-5) ** 2) / 2) / (1e-5 * np.sqrt(2 * np.pi))  # noqa: E731
+    u = solve_integral(lambda s, t: (1 + s) * peak(t), lambda s: 2 - s, (0.0, 1.0), factor=3.0, max_features=100)
+    assert "not resolved" in u.remark
+    assert u.error_bound > 0.5
 
 
 AT_START = lambda points: points[:, 0] == 0  # noqa: E731
@@ -420,6 +511,13 @@ def test_command_line_solves_draws_and_saves(tmp_path):
     result = CliRunner().invoke(app, arguments)
     assert result.exit_code == 0, result.output
     assert "relative error against the reference" in result.output
+    told = json.loads(CliRunner().invoke(app, ["solve", "fredholm", "--wavenumber", "20", "--json"]).output)
+    assert told["error"] < told["error_bound"] < 1e-6
+    damaged = dict(zip(("arrays", "description"), read_arrays(model, "solution")[:2], strict=True))
+    del damaged["description"]["model"]
+    write_arrays(tmp_path / "damaged.safetensors", "solution", damaged["arrays"], damaged["description"])
+    with pytest.raises(ValueError, match="is damaged: a part of the solution is missing"):
+        load_solution(tmp_path / "damaged.safetensors")
     assert figure.exists()
     assert load_solution(model).name == "fredholm equation"
     with pytest.raises(ValueError, match=r"points must have shape \(N, 1\); got \(3,\)"):

@@ -2,6 +2,9 @@
 
 import dataclasses
 import inspect
+import json
+import sys
+import warnings
 from pathlib import Path
 from typing import Annotated
 
@@ -27,10 +30,12 @@ class Solve:
     tolerance: Annotated[float, typer.Option(help="Held-out residual, relative to that of 0, that is enough.")] = 1e-9
     figure: Annotated[Path | None, typer.Option(help="Where to draw the solution (.png, .pdf or .svg).")] = None
     model: Annotated[Path | None, typer.Option(help="Where to write the solution (.safetensors).")] = None
+    json: Annotated[bool, typer.Option("--json", help="Print one object of JSON in place of lines.")] = False
     quiet: Quiet = False
 
     def run(self) -> None:
-        from ..files import all_or_none, check_output
+        from ..equations import UnsolvedWarning
+        from ..files import all_or_none, check_output, finite
 
         for path, kinds in ((self.figure, (".png", ".pdf", ".svg")), (self.model, (".safetensors",))):
             if path is not None:
@@ -38,18 +43,29 @@ class Solve:
         if self.name not in NAMES:
             raise ValueError(f"NAME must be one of {', '.join(NAMES)}; got {self.name!r}")
         ready = self._ready()
-        if not self.quiet:
+        is_told = not (self.quiet or self.json)
+        if is_told:
             print(ready.name, flush=True)
-        solution = ready.solve(max_features=self.features, tolerance=self.tolerance, quiet=self.quiet)
-        if not self.quiet:
-            for what, size in solution.residuals.items():
-                print(f"{what}: held-out residual {size:.1e}")
-            print(f"relative error against the reference: {ready.error(solution):.1e}, after {solution.seconds:.1f} s")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UnsolvedWarning)  # the remark stands below
+            solution = ready.solve(max_features=self.features, tolerance=self.tolerance, quiet=not is_told)
         with all_or_none():
             if self.model is not None:
                 solution.save(self.model)
             if self.figure is not None:
                 solution.figure(self.figure, title=ready.name)
+        error = ready.error(solution)
+        if self.json:
+            found = {"name": ready.name, "error": error, "num_features": solution.num_features}
+            told = ("error_bound", "error_estimate", "remark", "seconds")
+            found |= {name: getattr(solution, name) for name in told} | {"residuals": dict(solution.residuals)}
+            print(json.dumps(finite(found)))
+        elif is_told:
+            for what, size in solution.residuals.items():
+                print(f"{what}: held-out residual {size:.1e}")
+            print(f"relative error against the reference: {error:.1e}, after {solution.seconds:.1f} s")
+        elif solution.remark:
+            print(solution.sentence, file=sys.stderr)
 
     def _ready(self):
         """The problem, with the options that were given; one that is not its own is refused."""

@@ -5,7 +5,7 @@ from .domains import Ball, Box, Difference, PointCloud, Union
 from .integral import solve_integral
 from .problem import Condition, Data, Problem
 from .ready import READY, Ready
-from .solution import GradeRecord, Solution, load_solution
+from .solution import GradeRecord, Solution, UnsolvedError, UnsolvedWarning, load_solution
 from .solve import solve
 
 __all__ = [
@@ -21,6 +21,8 @@ __all__ = [
     "Ready",
     "Solution",
     "Union",
+    "UnsolvedError",
+    "UnsolvedWarning",
     "derivative",
     "gradient",
     "laplacian",

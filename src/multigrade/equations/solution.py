@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -10,11 +11,20 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..extras import require
-from ..files import check_output, read_arrays, telling_damage, write_arrays
+from ..files import check_output, finite, read_arrays, telling_damage, write_arrays
 from ..model import MultiGrade, model_from_arrays, model_to_arrays
 from .domains import Domain
 
 UNSOLVED = 0.03  # a held-out residual, relative to that of u = 0, that is no solution
+UNSURE = 0.03  # a bound on the relative error of u that calls for a remark
+
+
+class UnsolvedWarning(UserWarning):
+    """A solution has a remark: it is not one, or not the only one, or its error may be large."""
+
+
+class UnsolvedError(ValueError):
+    """What ``Solution.raise_unless_solved`` raises."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,6 +42,8 @@ class GradeRecord:
     change : float
         How much u changed, relative to u.
     seconds : float
+    error_bound : float
+        Of u with this grade, relative to u; infinite where none was computed.
     """
 
     num_features: int
@@ -40,11 +52,13 @@ class GradeRecord:
     held_out: float
     change: float
     seconds: float
+    error_bound: float = np.inf
 
     def __str__(self) -> str:
+        bound = f", error at most {self.error_bound:.1e}" if np.isfinite(self.error_bound) else ""
         return (
-            f"{self.num_features} features, held-out residual {self.held_out:.1e}, u changed by {self.change:.1e}, "
-            f"{self.seconds:.1f} s"
+            f"{self.num_features} features, held-out residual {self.held_out:.1e}, u changed by {self.change:.1e}"
+            f"{bound}, {self.seconds:.1f} s"
         )
 
 
@@ -64,7 +78,12 @@ class Solution:
         Root mean squares at held-out points, by name of what should vanish.
     seconds : float
     remark : str
-        Says that the equation is not solved, or that its conditions do not determine u; empty where all is well.
+        Says that the equation is not solved, that its conditions do not determine u, or that u may be wrong by more
+        than 3 %; empty where all is well.
+    error_bound : float
+        Bound on the root mean square error of u relative to u: see ``multigrade.equations.bound``. Infinite where
+        nothing can be said. It is a bound if the features resolve the change of u that is noticed least, and, where the
+        problem is not linear, if a solution is so near that the linearisation holds.
     """
 
     name: str
@@ -74,6 +93,7 @@ class Solution:
     residuals: Mapping[str, float]
     seconds: float
     remark: str = ""
+    error_bound: float = np.inf
 
     @property
     def error_estimate(self) -> float:
@@ -93,7 +113,21 @@ class Solution:
     def sentence(self) -> str:
         """How well all that should vanish does."""
         said = f"what should vanish is {self.error_estimate:.1e} of what it is for u = 0"
+        if np.isfinite(self.error_bound):
+            said += f"; the error of u is at most {self.error_bound:.1e} of u"
         return f"{self.remark} ({said})" if self.remark else said
+
+    def raise_unless_solved(self) -> "Solution":
+        """This solution; ``UnsolvedError`` with its remark where it has one."""
+        if self.remark:
+            raise UnsolvedError(f"{self.name}: {self.sentence}")
+        return self
+
+    def told(self) -> "Solution":
+        """This solution; an ``UnsolvedWarning`` with its remark where it has one."""
+        if self.remark:
+            warnings.warn(f"{self.name}: {self.sentence}", UnsolvedWarning, stacklevel=3)
+        return self
 
     def __call__(self, points) -> np.ndarray:
         """u at points (N, d): (N, s), float64."""
@@ -122,9 +156,10 @@ class Solution:
     def save(self, path: str | os.PathLike) -> None:
         """Write u and its records as safetensors; ``load_solution`` reads them."""
         arrays, networks = model_to_arrays(self.model)
-        records = [dataclasses.asdict(record) for record in self.records]
+        records = [finite(dataclasses.asdict(record)) for record in self.records]
         ends = {"residuals": dict(self.residuals), "seconds": self.seconds, "remark": self.remark}
-        description = {"name": self.name, "model": networks, "records": records, **ends}
+        bound = finite(self.error_bound)
+        description = {"name": self.name, "model": networks, "records": records, "error_bound": bound, **ends}
         write_arrays(path, "solution", arrays, description)
 
     def figure(self, path: str | os.PathLike, *, title: str = "") -> None:
@@ -163,7 +198,8 @@ class Solution:
             )
             figure.colorbar(image, label="$u$" if found.shape[1] == 1 else "$u_1$")
             axes.set(xlabel="$x_1$", ylabel="$x_2$")
-        axes.set_title(title or self.name)
+        bound = f"\nerror at most {self.error_bound:.1e}" if np.isfinite(self.error_bound) else ""
+        axes.set_title((title or self.name) + bound)
         with atomic_path(path) as temporary:
             figure.savefig(temporary, dpi=150)
 
@@ -183,6 +219,16 @@ def load_solution(path: str | os.PathLike) -> Solution:
     arrays, description, _ = read_arrays(path, "solution")
     with telling_damage(path, "solution"):
         model = model_from_arrays(arrays, description["model"])
-        records = tuple(GradeRecord(**fields) for fields in description["records"])
-        residuals, seconds, remark = description["residuals"], description["seconds"], description.get("remark", "")
-        return Solution(description["name"], None, model, records, residuals, seconds, remark)
+        records = tuple(
+            GradeRecord(**{name: np.inf if value is None else value for name, value in fields.items()})
+            for fields in description["records"]
+        )
+        residuals, seconds = (
+            {name: float(size) for name, size in description["residuals"].items()},
+            description["seconds"],
+        )
+        bound = description.get("error_bound")
+        return Solution(
+            description["name"], None, model, records, residuals, float(seconds), str(description.get("remark", "")),
+            np.inf if bound is None else float(bound),
+        )  # fmt: skip

@@ -12,23 +12,24 @@ leave a large residual.
 """
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import jax
 import numpy as np
 
 from ..sines import lattice
+from .bound import UNDETERMINED, UNDETERMINED_IN_1D, UNKNOWN, Bound, bound_error, sharper, usual_sizes
 from .checks import check_conditions, check_finite, check_options, most_features
 from .correction import with_waves
-from .determined import unnoticed_change, usual_sizes
 from .domains import PointCloud
 from .problem import Problem
 from .rows import Basis, draw_groups, norm, residual_of, rms, usual_scales
-from .solution import UNSOLVED, GradeRecord, Solution
+from .solution import UNSOLVED, UNSURE, GradeRecord, Solution
 from .trials import choose_coordinates
 from .waves import free_waves, plan_grades, wave_number
 
 NUM_HELD_OUT = 400  # points that only judge; our choice
+COARSE = 1e-3  # a held-out residual above, relative to that of u = 0: finer grades are tried, whatever they gain
 
 
 def solve(
@@ -41,7 +42,8 @@ def solve(
     stretch: Sequence[float] | str = "auto",
     time_limit: float | None = None,
     seed: int = 0,
-    quiet: bool = False,
+    quiet: bool = True,
+    on_grade: Callable[[GradeRecord], None] | None = None,
 ) -> Solution:
     """Solve ``problem`` by grades, each with more features than the one before.
 
@@ -52,7 +54,8 @@ def solve(
         Features of all grades together. Time grows with the cube of it: 1,300 take a second or two on an idle core,
         3,000 ten to twenty, 8,000 a few minutes.
     tolerance : float
-        No grade is added once the held-out residual relative to that of u = 0 is below.
+        No grade is added once the bound on the relative error of u is below, or the held-out residual relative to that
+        of u = 0.
     max_grades : int
         Grades of the lattice, at most; those of free waves are not counted.
     first : int, optional
@@ -65,32 +68,40 @@ def solve(
     seed : int
         Draws the points.
     quiet : bool
-        Whether to print nothing after each grade.
+        False prints every grade.
+    on_grade : function, optional
+        Called with the record of every grade.
 
     Returns
     -------
     Solution
-        u as a model. Its ``remark`` is empty where all is well.
+        u as a model. Its ``remark`` is empty where all is well; an ``UnsolvedWarning`` says it, too.
     """
     started = time.perf_counter()
     check_options(problem, max_features, tolerance, max_grades, first, stretch)
     max_features = min(max_features, most_features(problem))
     with jax.enable_x64(True):
-        solving = _Solving(problem, np.random.default_rng(seed), quiet)
+        solving = _Solving(
+            problem, np.random.default_rng(seed), on_grade or (lambda record: None if quiet else print(record))
+        )
         for waves, are_free in solving.choose(max_features, max_grades, first, stretch):
             is_late = time_limit is not None and time.perf_counter() - started > time_limit
             if (solving.records and is_late) or solving.is_over(tolerance):
                 break
             solving.add_grade(waves, are_free)
-        return solving.result(time.perf_counter() - started)
+        solution = solving.result(time.perf_counter() - started)
+    if not quiet:
+        print(solution.sentence, flush=True)
+    return solution.told()
 
 
 class _Solving:
     """A solution under way: the grades so far, and the points at which they are judged."""
 
-    def __init__(self, problem: Problem, random, quiet: bool):
-        self.problem, self.random, self.quiet = problem, random, quiet
-        self.basis, self.records, self.is_last = Basis.of(problem), [], False
+    def __init__(self, problem: Problem, random, on_grade: Callable[[GradeRecord], None]):
+        self.problem, self.random, self.on_grade = problem, random, on_grade
+        self.basis, self.before, self.records, self.is_last = Basis.of(problem), None, [], False
+        self.bound = UNKNOWN
         self._hold_out()
         check_conditions(problem, self.basis, random)
 
@@ -123,7 +134,10 @@ class _Solving:
             yield lattice(len(lengths), num_kept + num_new, shape)[num_kept:], False
 
     def is_over(self, tolerance: float) -> bool:
-        return self.is_last or (bool(self.records) and self.records[-1].held_out < tolerance)
+        if self.is_last or not self.records or self.bound.error < tolerance:
+            return self.is_last or bool(self.records)
+        # On an interval a further grade costs little, and tells more of the error than the residual does.
+        return len(self.basis.box.low) > 1 and self.records[-1].held_out < tolerance
 
     def add_grade(self, waves: np.ndarray, are_free: bool) -> None:
         """A further grade; it is left out if it has a larger held-out residual than u has so far.
@@ -136,25 +150,34 @@ class _Solving:
         grown = grown.closed(before)
         now = norm(grown, self.held_out, self.scales) / self.zero
         errors = [record.held_out for record in self.records]
-        self.basis = grown if now < min([1.0, *errors]) else before
-        change, seconds = grown.change_from(before, self.held_out[0].points), time.perf_counter() - begun
-        self.records.append(GradeRecord(grown.num_features, *norms, now, change, seconds))
-        self.is_last = not are_free and bool(errors) and not now < 0.7 * min(errors)
-        if not self.quiet:
-            print(f"grade {len(self.records)}: {self.records[-1]}", flush=True)
+        if now < min([1.0, *errors]):
+            self.basis, self.before = grown, before if before.num_waves else None
+            self.bound = UNKNOWN if now > COARSE else bound_error(self.problem, grown, self.before, self.held_out)
+        points = self.held_out[0].points
+        change, seconds = grown.change_from(before, points), time.perf_counter() - begun
+        if self.basis is before and self.bound.error < UNSURE:  # both are near the solution
+            self.bound = Bound(min(self.bound.error, sharper(before, points, change)), self.bound.noticed)
+        bound = self.bound.error if self.basis is grown else np.inf
+        self.records.append(GradeRecord(grown.num_features, *norms, now, change, seconds, bound))
+        is_solved = min([now, *errors]) < COARSE and self.bound.error < UNSURE
+        self.is_last = not are_free and bool(errors) and is_solved and not now < 0.7 * min(errors)
+        self.on_grade(self.records[-1])
 
     def result(self, seconds: float) -> Solution:
         if not self.basis.num_waves:  # no grade was better than u as it starts
             self.basis = self.basis.grown(lattice(len(self.basis.box.low), 1)).closed(self.basis)
-        name, domain = self.problem.name, self.problem.domain
+        if self.bound is UNKNOWN and self.basis.values(self.held_out[0].points).any():
+            self.bound = bound_error(self.problem, self.basis, self.before, self.held_out)
         residuals = {group.name: rms(residual_of(self.basis, group)) for group in self.held_out}
-        solution = Solution(name, domain, self.basis.model, tuple(self.records), residuals, seconds, self._remark())
-        if not self.quiet:
-            print(solution.sentence, flush=True)
-        return solution
+        remark = self._remark()
+        says_nothing = remark and self.bound.error < UNSURE  # what is left over is too large for the bound, too
+        return Solution(
+            self.problem.name, self.problem.domain, self.basis.model, tuple(self.records), residuals, seconds, remark,
+            np.inf if says_nothing else self.bound.error,
+        )  # fmt: skip
 
     def _remark(self) -> str:
-        """What is wrong: one of the things that should vanish is left too large beside its size, or u is arbitrary.
+        """What is wrong: one of the things that should vanish is left too large beside its size, or u may be wrong.
 
         That size is the larger one of two: its values for u = 0, and for waves as long as the domain and as large as u.
         """
@@ -169,10 +192,14 @@ class _Solving:
             return f"not solved: the {worst} is left at {share:.1e} of its size: {causes}"
         if min(record.held_out for record in self.records) >= UNSOLVED:
             return f"not solved: {causes}"
-        change = unnoticed_change(self.problem, self.basis, self.held_out)
-        if change is None:
+        if self.bound.noticed < (UNDETERMINED_IN_1D if len(self.basis.box.low) == 1 else UNDETERMINED):
+            return (
+                "the conditions do not determine u: it can change by its own size, and what should vanish changes by "
+                f"{self.bound.noticed:.1e} of its size; a condition is missing, or u depends on the conditions by far "
+                "too much"
+            )
+        if self.bound is UNKNOWN or self.bound.error < UNSURE:
             return ""
-        return (
-            "the conditions do not determine u: it can change by its own size, and what should vanish changes by "
-            f"{change:.1e} of its size; a condition is missing, or u depends on the conditions by far too much"
-        )
+        if np.isfinite(self.bound.error):
+            return f"not solved for sure: u may be wrong by {self.bound.error:.1e} of its size: {causes}"
+        return f"not solved for sure: around this u the linearised problem says nothing of the problem: {causes}"
