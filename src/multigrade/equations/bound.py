@@ -31,7 +31,7 @@ UNDETERMINED, UNDETERMINED_IN_1D = 3e-6, 1e-9
 NUM_LONG_WAVES = 4  # that tell the size of what should vanish
 MAX_COLUMNS = 600  # coefficients over which v is looked for: those that are noticed least, and longer waves if few
 POINTS_PER_FEATURE = 3  # inside, and half as many for each condition
-RIDGE = 1e-12  # its root, relative to the size of a feature: large coefficients that cancel are no change of u
+RIDGE = 1e-12  # its root, relative to the size of a feature
 NUM_VECTORS, NUM_ITERATIONS = 8, 6  # of the subspace iteration for the smallest v
 SAFETY = 2.0  # norms are estimated at points
 EXPECTED = 30.0  # times as much of the residual becomes error as in the grade before, at most
@@ -154,7 +154,7 @@ class _Changes:
         residuals = [residual_of(self.basis, group) for group in self.groups]
         left = np.maximum(left, [rms(r) for r in residuals])
         total = np.linalg.norm(left / self.units)
-        triangle = triangle_of(np.concatenate([changes, self._damping(values)]))
+        triangle = damped_triangle(changes, values, RIDGE / float(np.max(self.units / self.sizes)))
         unknowns = self.problem.num_unknowns
         half = unknowns * int(np.sum(self.features[1:] < self.grown.num_features // 2) + 1)
         ratios = []
@@ -168,10 +168,6 @@ class _Changes:
         noticed = float(np.linalg.norm(in_sizes * (changes @ self.least)))
         self.growth = max(ratios[1] / ratios[0], 1.0)
         return float(SAFETY * total * ratios[1] * self.growth**2), noticed
-
-    def _damping(self, values: np.ndarray) -> np.ndarray:
-        level = float(np.max(self.units / self.sizes))
-        return RIDGE / level * np.linalg.norm(values) / np.sqrt(values.shape[1]) * np.eye(values.shape[1])
 
     def linearity(self) -> float:
         """1 / (1 - q), where q is by how much the change of all that should vanish differs from what was foreseen."""
@@ -187,6 +183,12 @@ class _Changes:
         )
         off = np.linalg.norm(found / length - foreseen) / np.linalg.norm(foreseen)
         return float(1 / (1 - off)) if off < 0.5 else np.inf
+
+
+def damped_triangle(changes: np.ndarray, values: np.ndarray, ridge: float) -> np.ndarray:
+    """R of [changes; ridge times the size of a feature]: large coefficients that cancel are no change of u."""
+    size = np.linalg.norm(values) / np.sqrt(values.shape[1])
+    return triangle_of(np.concatenate([changes, ridge * size * np.eye(values.shape[1])]))
 
 
 def smallest(triangle: np.ndarray, values: np.ndarray) -> np.ndarray:

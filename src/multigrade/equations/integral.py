@@ -17,9 +17,9 @@ from collections.abc import Callable
 import numpy as np
 from scipy.special import roots_jacobi
 
-from ..least_squares import ROUNDING_RIDGES, solve_blocks, triangle_of
+from ..least_squares import ROUNDING_RIDGES, solve_blocks
 from ..sines import lattice
-from .bound import SAFETY, UNDETERMINED_IN_1D, smallest
+from .bound import SAFETY, UNDETERMINED_IN_1D, damped_triangle, smallest
 from .coordinates import Coordinates
 from .domains import Box
 from .rows import Basis
@@ -300,8 +300,7 @@ def _amplification(operator: np.ndarray, features: np.ndarray, factor: complex) 
     the operator maps one of their sums to 0."""
     operator, features = operator[:, :NUM_TESTED] / abs(factor), features[:, :NUM_TESTED]
     rows, values = _real_rows(operator), np.kron(np.eye(2), features)
-    damping = 1e-10 * np.linalg.norm(values) / np.sqrt(values.shape[1]) * np.eye(values.shape[1])
-    found = smallest(triangle_of(np.concatenate([rows, damping])), values)
+    found = smallest(damped_triangle(rows, values, 1e-10), values)
     noticed = float(np.linalg.norm(rows @ found) / np.linalg.norm(values @ found))
     return 1 / max(noticed, 1e-300), noticed < UNDETERMINED_IN_1D
 
