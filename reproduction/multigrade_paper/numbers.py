@@ -19,8 +19,6 @@ from multigrade.pictures.recipes.published import (  # noqa: F401
     Training,
     strengths,
 )
-from multigrade.pictures.recipes.published import BIAS_STD as IMAGE_BIAS_STD  # noqa: F401
-from multigrade.pictures.recipes.published import WEIGHT_INIT as IMAGE_WEIGHT_INIT  # noqa: F401
 from multigrade.synthetic import KAPPA, NUM_TEST, NUM_TRAINING, NUM_VALIDATION, PHI  # noqa: F401
 from multigrade.synthetic import RATES as SYNTHETIC_RATES  # noqa: F401
 
@@ -58,6 +56,7 @@ DESCENT_TOLERANCE = 1e-6  # of the stopping rule; recorded
 SYNTHETIC_SWEEP = (0.001, 0.003, 0.005, 0.006, 0.008, 0.01, 0.03, 0.05, 0.06, 0.08, 0.1, 0.2, 0.3, 0.4, 0.5)
 IMAGE_SWEEP = (0.001, 0.005, 0.01, 0.05, 0.1, 0.2, 0.5, 0.8, 1.0)
 IMAGE_SWEEP_STEPS = 100_000  # Section 5
+IMAGE_SWEEP_RECORD_EVERY = 10  # recorded; so the stopping rule compares windows of 200 steps
 SWEEP_IMAGES = ("resolution_chart", "cameraman", "barbara", "pirate")  # Figure 15
 
 # ---- eigenvalues along training (Section 6) ---------------------------------------------------------------------
@@ -73,6 +72,8 @@ IMAGE_RATES = {
     ("barbara", "SGDL"): 0.08, ("barbara", "MGDL"): 0.2,
     ("butterfly", "SGDL"): 0.05, ("butterfly", "MGDL"): 0.05,
 }  # fmt: skip
+CHART_RECORDED_RATE = 0.05  # of the recorded run of SGDL on the resolution chart, whose caption says 0.02
+SPECTRUM_TOLERANCE = {"SGDL": 1e-4, "MGDL": 1e-5}  # of the stopping rule, in the authors' scripts of these runs
 EDGE = -0.95  # recorded: a grade of MGDL, and of MGDL alone, ends when an eigenvalue of I - eta H falls below this
 DENOISING_SPECTRUM_STEPS = 100_000  # per grade; recorded
 DENOISING_SPECTRUM_IMAGES, DENOISING_SPECTRUM_NOISE = ("butterfly", "barbara"), (10, 30)  # Figures 21-24

@@ -36,6 +36,7 @@ class Config:
 
 
 MAY_BE_ZERO = ("noise_seed", "tolerance", "weight")
+CELLS = ("rates", "copies")  # what lists the cells of a part, and is no setting of a job
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,7 +57,7 @@ class Restoration(Config):
     learning_rate: float | None = paper.RESTORATION.learning_rate
     beta: float | None = None  # None: the paper's, recorded for two cells (see paper.STRENGTHS)
     weight: float | None = None  # lambda; None: as beta
-    noise_seed: int = 0  # our choice
+    noise_seed: int = 0  # 0 is the authors' draw
     has_recorded_strengths: typing.ClassVar[bool] = True
 
 
@@ -83,6 +84,7 @@ class SyntheticSweep(Config):
     record_every: int = paper.SYNTHETIC_RECORD_EVERY
     tolerance: float = paper.DESCENT_TOLERANCE  # of the stopping rule
     rates: tuple[float, ...] = paper.SYNTHETIC_SWEEP
+    copies: int = 1  # weights times 1 + k 1e-7, k = 0, 1, ...: where they part, rounding decides
 
 
 @dataclasses.dataclass(frozen=True)
@@ -95,6 +97,7 @@ class SyntheticSpectrum(Config):
     tolerance: float = paper.DESCENT_TOLERANCE
     spectrum_every: int = paper.SPECTRUM_EVERY
     num_eigenvalues: int = paper.NUM_EIGENVALUES
+    copies: int = 1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -103,9 +106,10 @@ class ImageSweep(Config):
 
     size: int | None = None
     epochs: int = paper.IMAGE_SWEEP_STEPS
-    record_every: int = 100  # our choice
+    record_every: int = paper.IMAGE_SWEEP_RECORD_EVERY
     tolerance: float = paper.DESCENT_TOLERANCE
     rates: tuple[float, ...] = paper.IMAGE_SWEEP
+    copies: int = 1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -115,9 +119,10 @@ class ImageSpectrum(Config):
     size: int | None = None  # of the subset of pixels that these runs see
     epochs: int = paper.IMAGE_SPECTRUM_STEPS
     record_every: int = 100  # our choice
-    tolerance: float = paper.DESCENT_TOLERANCE  # our choice: that of the other runs by gradient descent
+    tolerance: float | None = None  # None: paper.SPECTRUM_TOLERANCE, of the method
     spectrum_every: int = paper.SPECTRUM_EVERY
     num_eigenvalues: int = paper.NUM_EIGENVALUES
+    copies: int = 1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -129,7 +134,8 @@ class DenoisingSpectrum(Config):
     record_every: int = 100  # our choice
     spectrum_every: int | None = None  # None: paper.DENOISING_SPECTRUM's, of the method
     num_eigenvalues: int = paper.NUM_EIGENVALUES
-    noise_seed: int = 0  # our choice
+    noise_seed: int = 0  # 0 is the authors' draw
+    copies: int = 1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -255,10 +261,10 @@ def config(kind: str, recipe: str, overrides: Mapping[str, str] | None = None) -
 
 
 def changed(kind: str, config: Config) -> list[str]:
-    """The fields in which a configuration differs from the paper's; which rates are tried is not among them."""
+    """The fields in which a configuration differs from the paper's; rates and copies are not among them."""
     paper = CONFIGS[kind]["paper"]
     names = (field.name for field in dataclasses.fields(config))
-    return sorted(name for name in names if name != "rates" and getattr(config, name) != getattr(paper, name))
+    return sorted(name for name in names if name not in CELLS and getattr(config, name) != getattr(paper, name))
 
 
 def check_names(recipe: str, kinds: Sequence[str], overrides: Mapping[str, str]) -> None:

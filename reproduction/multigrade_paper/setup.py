@@ -16,7 +16,8 @@ class Setup:
     recipe: str = ""
     changed: Sequence[str] = ()  # the fields in which its configuration differs from the paper's
     command: str = ""  # the line that makes it, where the catalogue does not know
-    seed: int = 0
+    seed: int = 0  # 0 is the authors' draw of the initial weights, others are further draws by the same laws
+    copy: int = 0  # its initial weights are those of the seed times 1 + copy 1e-7
     # What it is about.
     task: str = ""
     image: str = ""
@@ -41,6 +42,7 @@ class Setup:
     beta: float | None = None
     weight: float | None = None
     snapshots: bool = False
+    variant: str = ""  # "as written" where the text says something else than what the authors ran
     # Spectra.
     spectrum_every: int | None = None
     num_eigenvalues: int = 0

@@ -18,7 +18,7 @@ from multigrade.training.observers import Observer
 
 from ..images import Pictures
 from ..job import Job, Result
-from . import convex, descent, equations, frequencies, reconstruction, steadiness, theory
+from . import convex, denoising, descent, equations, frequencies, reconstruction, steadiness, theory
 from .context import Context
 
 KINDS: dict[str, Callable[[Context], Result]] = {
@@ -26,7 +26,7 @@ KINDS: dict[str, Callable[[Context], Result]] = {
     "restoration": reconstruction.restoration,
     "baseline": reconstruction.baseline,
     "descent": descent.descent,
-    "denoising descent": descent.denoising_descent,
+    "denoising descent": denoising.denoising_descent,
     "theory": theory.theory,
     "convex": convex.convex,
     "steadiness": steadiness.steadiness,

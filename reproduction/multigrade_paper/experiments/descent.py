@@ -1,31 +1,21 @@
-"""Gradient descent on synthetic data, images and noisy images, with or without spectra of I - eta H (Sections 5-7)."""
+"""Gradient descent on synthetic data and images, with or without spectra of I - eta H (Sections 5-7).
+
+Weights, validation points and the derivative of ReLU at 0 are those of the authors' runs (``multigrade.draws``).
+"""
 
 from typing import Any, NamedTuple
 
-import jax.numpy as jnp
 import numpy as np
 
 from multigrade import structures
 from multigrade.curvature.observers import SpectrumObserver, edge_of_stability
 from multigrade.curvature.tracking import summarise_spectrum
+from multigrade.draws import from_chain, from_stax
 from multigrade.model import staged_values
-from multigrade.pictures.files import add_noise
-from multigrade.pictures.graded.fitting import images
-from multigrade.pictures.graded.restoration import RestorationTask, pixel_coordinates
+from multigrade.pictures.graded.restoration import pixel_coordinates
 from multigrade.pictures.metrics import psnr
-from multigrade.pictures.operators import Identity
 from multigrade.synthetic import setting, training_points
-from multigrade.training import (
-    Checkpointing,
-    Fit,
-    Outcome,
-    Plan,
-    Plateau,
-    RunRecord,
-    fingerprint,
-    fit_grades,
-    train_grades,
-)
+from multigrade.training import Fit, Outcome, Plan, Plateau, RunRecord, fit_grades
 
 from .. import numbers as paper
 from ..images import eigenvalue_subset, shrunk
@@ -49,20 +39,18 @@ def descent(context: Context) -> Result:
     """SGDL, MGDL or MSDL by gradient descent at one rate, full batch, until the validation loss stands still."""
     setup = context.setup
     data = _image_data(context) if setup.image else _synthetic_data(setup)
-    structure, is_image_sweep = structures.NAMED[setup.structure], setup.config == "image sweep"
-    if is_image_sweep:
-        # As in the image reconstruction runs, and the same seed in every grade.
-        structure = structures.with_init(structure, weight_init=paper.IMAGE_WEIGHT_INIT, bias_std=paper.IMAGE_BIAS_STD)
+    # The learning rates on images were run with stax, everything else here with the authors' own layers.
+    drawn = from_stax if setup.config == "image sweep" else from_chain
+    structure = drawn(structures.NAMED[setup.structure], seed=setup.seed, copy=setup.copy)
     fit = fit_grades(
-        structure, *data.train, _plan(
-            context, stopping=Plateau(paper.STOPPING_WINDOW, setup.tolerance), seed_per_grade=not is_image_sweep
-        ),
+        structure, *data.train, plan_of(context, stopping=Plateau(paper.STOPPING_WINDOW, setup.tolerance)),
         validation=data.validation, checkpoint=context.checkpoint,
     )  # fmt: skip
     return _result(fit, data, setup)
 
 
-def _plan(context: Context, **options) -> Plan:
+def plan_of(context: Context, **options) -> Plan:
+    """Gradient descent by the setup's numbers, watched by those who look on and by its spectrum."""
     setup = context.setup
     return Plan(
         setup.epochs, "gd", setup.learning_rate, record_every=setup.record_every,
@@ -135,29 +123,3 @@ def ends(records: tuple[RunRecord, ...]) -> dict[str, Any]:
 
 def half_mean_square(prediction: np.ndarray, target: np.ndarray) -> float:
     return 0.5 * float(np.mean((np.asarray(prediction, np.float64) - target) ** 2))
-
-
-def denoising_descent(context: Context) -> Result:
-    """The restoration objective by gradient descent on a small picture, with its spectrum (Section 6)."""
-    setup = context.setup
-    image = shrunk(eigenvalue_subset(setup.image, context.pixels, paper.DENOISING_SPECTRUM_STRIDE), setup.size)
-    observed = add_noise(image, setup.noise, seed=setup.noise_seed)
-    channels = jnp.asarray(observed[None], jnp.float32)
-    task = RestorationTask(
-        jnp.asarray(pixel_coordinates(*image.shape)), channels, jnp.zeros_like(channels), Identity(),
-        setup.weight, setup.beta, paper.ALPHA, reference=jnp.asarray(image[None], jnp.float32),
-    )  # fmt: skip
-    structure = structures.NAMED[setup.structure]
-    identity = {"data": fingerprint(observed), "strengths": (setup.weight, setup.beta)}
-    checkpoint = None if context.checkpoint is None else Checkpointing(context.checkpoint, identity=identity)
-    fit = train_grades(structure, task, _plan(context), checkpoint=checkpoint)
-    return _denoised(fit, task, image, observed)
-
-
-def _denoised(fit: Fit, task: RestorationTask, image: np.ndarray, observed: np.ndarray) -> Result:
-    stages = [np.asarray(image[0], np.float64) for image in images(fit.model, task)]
-    quality = [psnr(stage, image) for stage in stages]
-    metrics = {**ends(fit.records), "input_psnr": psnr(observed, image)}
-    metrics |= {"test_psnr": quality[-1], "grades_test_psnr": quality}
-    pictures = {"input": observed, **{f"grade {k + 1}": stage for k, stage in enumerate(stages)}}
-    return Result(metrics, fit.records, {}, {**pictures, "result": stages[-1], "reference": image})

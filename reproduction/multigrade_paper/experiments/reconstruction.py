@@ -8,9 +8,10 @@ import jax
 import numpy as np
 
 from multigrade import restore, structures
+from multigrade.draws import noisy
 from multigrade.model import MultiGrade
 from multigrade.pictures import baselines
-from multigrade.pictures.files import add_blur, add_noise
+from multigrade.pictures.files import add_blur
 from multigrade.pictures.graded.restoration import pixel_coordinates
 from multigrade.pictures.metrics import psnr
 from multigrade.pictures.operators import GaussianBlur
@@ -68,7 +69,7 @@ def _is_diverged(restored: restore.Restored) -> bool:
 
 def degraded(image: np.ndarray, setup: Setup) -> np.ndarray:
     blurred = add_blur(image, setup.blur) if setup.blur else image
-    return add_noise(blurred, setup.noise, seed=setup.noise_seed)
+    return noisy(blurred, setup.noise, seed=setup.noise_seed or 0)
 
 
 def _options(context: Context, observers: Sequence[Observer], **strengths) -> restore.Options:

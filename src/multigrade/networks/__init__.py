@@ -10,6 +10,7 @@ from .dense import (
     MultiScaleNetwork,
     Network,
     relu,
+    relu_half,
     tree_sum,
 )
 
@@ -26,5 +27,6 @@ __all__ = [
     "Network",
     "Structure",
     "relu",
+    "relu_half",
     "tree_sum",
 ]

@@ -39,8 +39,26 @@ def _relu_jvp(primals, tangents):
     return out, jnp.sign(out) * z_dot
 
 
+@jax.custom_jvp
+def relu_half(z: Array) -> Array:
+    """max(0, z), with derivative 1/2 at 0, the derivative that JAX gives ``jnp.maximum(z, 0)``.
+
+    It matters where a pre-activation is exactly 0 at a training point: with zero biases every neuron of the first layer
+    is, at x = 0. A neuron that is 0 at all other points can wake by that point alone, which it cannot with ``relu``.
+    The paper's runs on synthetic data and its spectra take this derivative (docs/what-one-point-decides.md).
+    """
+    return jnp.maximum(z, 0)
+
+
+@relu_half.defjvp
+def _relu_half_jvp(primals, tangents):
+    (z,), (z_dot,) = primals, tangents
+    return relu_half(z), (0.5 + 0.5 * jnp.sign(z)) * z_dot
+
+
 ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
     "relu": relu,
+    "relu_half": relu_half,
     "tanh": jnp.tanh,
     "softplus": jax.nn.softplus,
     "gelu": jax.nn.gelu,

@@ -6,8 +6,11 @@ The paper tuned lambda and beta for every picture by the clean one; what is left
 Butterfly.
 """
 
+import dataclasses
+
 import jax.numpy as jnp
 
+from ... import draws
 from ...training import fingerprint
 from ...training.checkpoint import describe
 from ..graded.fitting import images, most_paper_grades, or_minimiser, paper_structure, plan_of, train
@@ -21,8 +24,8 @@ from . import published
 def solve(problem: Problem, options: Options) -> Restored:
     """The grades of one deep or four shallow networks on the paper's objective."""
     method = options.method.upper()
-    init = {"weight_init": published.WEIGHT_INIT, "bias_std": published.BIAS_STD}
-    structure = paper_structure(f"{method}-{published.RESTORATION_STRUCTURE}", options, problem.shape[0], **init)
+    structure = paper_structure(f"{method}-{published.RESTORATION_STRUCTURE}", options, problem.shape[0])
+    structure = draws.from_stax(structure, seed=options.seed)
     strengths = recorded_strengths(problem, method).unless_given(options)
     reference = None if problem.reference is None else jnp.asarray(problem.reference)
     task = RestorationTask(
@@ -33,11 +36,9 @@ def solve(problem: Problem, options: Options) -> Restored:
     identity = {"data": fingerprint(problem.observed), "operator": describe(problem.operator)}
     identity |= {"strengths": tuple(strengths), "has reference": reference is not None}  # records have its PSNR
     steps, rate, record_every = published.RESTORATION
-    plan = plan_of(
-        options, options.steps or steps, "adam", options.learning_rate or rate, record_every=record_every,
-        seed_per_grade=False,
-    )  # fmt: skip
+    plan = plan_of(options, options.steps or steps, "adam", options.learning_rate or rate, record_every=record_every)
     fit = train(structure, task, plan, identity, options)
+    fit = dataclasses.replace(fit, model=draws.undrawn(fit.model))
     stages = images(fit.model, task)
     fit, stages, found = or_minimiser(problem, fit, stages, strengths)
     return restored(
