@@ -11,8 +11,8 @@ ROOT = Path(__file__).parent.parent
 LIBRARY, LABORATORY = ROOT / "src" / "multigrade", ROOT / "reproduction" / "multigrade_paper"
 # Each room may import those before it, and none after it.
 ORDER = (
-    "version extras threads programs files networks sines structures least_squares model training progress tensorboard "
-    "convex curvature functions equations tables estimators pictures restore synthetic commands cli __main__"
+    "version extras threads programs files networks sines structures least_squares model draws training progress "
+    "tensorboard convex curvature functions equations tables estimators pictures restore synthetic commands cli __main__"
 ).split()
 
 

@@ -109,16 +109,8 @@ def main(arguments: list[str] | None = None) -> None:
         started = time.strftime("%H:%M:%S", time.gmtime())
         report = execute(store, job, experiment)
         if report.status != "kept":
-            print(
-                started,
-                report.status,
-                job.key,
-                job.item,
-                job.label,
-                f"{report.seconds:.0f} s",
-                report.sentence,
-                flush=True,
-            )
+            told = report.status, job.key, job.item, job.label, f"{report.seconds:.0f} s", report.sentence
+            print(started, *told, flush=True)
 
 
 if __name__ == "__main__":

@@ -5,9 +5,9 @@ As the authors ran it, which decides about the recorded figures:
     u <- prox(alpha B o + (1 - alpha) u)
     L = 1/2 ||f - g||^2 + beta/2 ||u - B g||^2 + lambda ||u||_1,   g = g_{l-1} + o
 
-with o the output of the current grade, not scaled (epsilon is 1 in every grade), nor added to the earlier grades where u
-is moved. The variant "as written" scales each grade by the root mean square of what is left over and moves u by B g:
-that is ``RestorationTask`` of the library, and the two agree in grade 1.
+with o the output of the current grade, not scaled (epsilon is 1 in every grade), nor added to the earlier grades where
+u is moved. The variant "as written" scales each grade by the root mean square of what is left over, moves u by B g, and
+is ``RestorationTask`` of the library. The two agree in grade 1.
 """
 
 import dataclasses
