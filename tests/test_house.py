@@ -12,7 +12,8 @@ LIBRARY, LABORATORY = ROOT / "src" / "multigrade", ROOT / "reproduction" / "mult
 # Each room may import those before it, and none after it.
 ORDER = (
     "version extras threads programs files networks sines structures least_squares model draws training progress "
-    "tensorboard convex curvature functions equations tables estimators pictures restore synthetic commands cli __main__"
+    "tensorboard convex curvature functions equations tables estimators pictures restore synthetic commands cli "
+    "__main__"
 ).split()
 
 

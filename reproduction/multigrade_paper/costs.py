@@ -63,11 +63,12 @@ def _timed(structure: structures.Structure, num_rows: int, num_steps: int) -> tu
 def seconds(job: Job, speed: Speed = Speed()) -> float:
     """An estimate of the time that one worker needs for the job."""
     setup = job.setup
-    if job.kind == "baseline":
-        return 1.0 + 2e-5 * _num_pixels(setup)
+    if job.kind in ("baseline", "input"):
+        return 1.0 + (2e-5 if job.kind == "baseline" else 0.0) * _num_pixels(setup)
     if not setup.structure:  # theory, convex
         return 5.0 + 1e-3 * (setup.epochs or 0)
-    return sum(speed.compilation + _grade(job, network, speed) for network in structures.NAMED[setup.structure])
+    grades = structures.NAMED[setup.structure][: setup.grades or None]
+    return sum(speed.compilation + _grade(job, network, speed) for network in grades)
 
 
 def total(jobs: Sequence[Job], speed: Speed, workers: int) -> float:

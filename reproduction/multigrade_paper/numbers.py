@@ -61,6 +61,7 @@ SWEEP_IMAGES = ("resolution_chart", "cameraman", "barbara", "pirate")  # Figure 
 
 # ---- eigenvalues along training (Section 6) ---------------------------------------------------------------------
 
+NUM_COPIES = 6  # of runs that fork; our choice
 SPECTRUM_EVERY = 10_000  # steps; recorded
 NUM_EIGENVALUES = 10  # at either end
 IMAGE_SPECTRUM_STEPS = 500_000  # recorded

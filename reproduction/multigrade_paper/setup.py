@@ -26,6 +26,7 @@ class Setup:
     theorem: int = 0
     method: str = ""
     structure: str = ""  # a name in structures.NAMED
+    grades: int = 0  # so many of its first grades alone; 0 for all
     networks: str = ""  # as structure, where a picture has networks of its own
     # Data.
     size: int | None = None

@@ -24,6 +24,7 @@ from .context import Context
 KINDS: dict[str, Callable[[Context], Result]] = {
     "regression": reconstruction.regression,
     "restoration": reconstruction.restoration,
+    "input": reconstruction.degraded_input,
     "baseline": reconstruction.baseline,
     "descent": descent.descent,
     "denoising descent": denoising.denoising_descent,

@@ -41,7 +41,8 @@ def descent(context: Context) -> Result:
     data = _image_data(context) if setup.image else _synthetic_data(setup)
     # The learning rates on images were run with stax, everything else here with the authors' own layers.
     drawn = from_stax if setup.config == "image sweep" else from_chain
-    structure = drawn(structures.NAMED[setup.structure], seed=setup.seed, copy=setup.copy)
+    grades = structures.NAMED[setup.structure][: setup.grades or None]
+    structure = drawn(grades, seed=setup.seed, copy=setup.copy)
     fit = fit_grades(
         structure, *data.train, plan_of(context, stopping=Plateau(paper.STOPPING_WINDOW, setup.tolerance)),
         validation=data.validation, checkpoint=context.checkpoint,

@@ -72,6 +72,11 @@ def degraded(image: np.ndarray, setup: Setup) -> np.ndarray:
     return noisy(blurred, setup.noise, seed=setup.noise_seed or 0)
 
 
+def degraded_input(context: Context) -> Result:
+    """How good a degraded picture is before anything is done about it (Figures 7 and 11)."""
+    return Result({"input_psnr": psnr(degraded(context.image, context.setup), context.image)})
+
+
 def _options(context: Context, observers: Sequence[Observer], **strengths) -> restore.Options:
     setup = context.setup
     recipe = {"quick": "paper", "fast": "networks"}.get(setup.recipe, setup.recipe)
