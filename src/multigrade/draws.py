@@ -20,6 +20,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jax.core import Tracer
 
 from .model import MultiGrade
 from .networks import Layer, MultiScaleNetwork, Network, Structure
@@ -123,11 +124,12 @@ class DrawnMultiScaleNetwork(MultiScaleNetwork):
 
 
 def _copied(layers: tuple[Layer, ...], copy: int) -> tuple[Layer, ...]:
-    factor = 1 + copy * COPY
-    return tuple(
-        Layer(*(jnp.asarray((np.asarray(part, np.float64) * factor).astype(np.float32)) for part in layer))
-        for layer in layers
-    )
+    def times(part: Array) -> Array:
+        if isinstance(part, Tracer):  # only its shape is asked for
+            return part
+        return jnp.asarray((np.asarray(part, np.float64) * (1 + copy * COPY)).astype(np.float32))
+
+    return jax.tree.map(times, layers)
 
 
 def from_chain(structure: Structure, *, seed: int = 0, copy: int = 0) -> Structure:
