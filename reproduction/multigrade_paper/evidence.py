@@ -39,7 +39,7 @@ from .store import Store
 WHOLE = 640  # rows of a record that is kept whole
 STRETCHES = 100  # equal stretches of a long run; steps that rules name are their ends
 POINTS = 256  # of other arrays, such as predictions
-KEPT_COLUMNS = ("step", "train_loss", "psnr")
+KEPT_COLUMNS = ("step", "train_loss", "validation_loss", "psnr")
 OF_DESCENT, OF_MAPS = ("smallest", "largest"), ("left_real", "left_imag", "radius", "ratio", "held")
 KEPT_SPECTRUM = ("step", *OF_DESCENT, *OF_MAPS, "learning_rate", "converged")
 KEPT_INFO = ("finished", "processor", "cores", "seconds", "threads", "versions", "full_result")

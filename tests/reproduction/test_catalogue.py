@@ -12,11 +12,11 @@ from multigrade_paper import numbers as paper
 from multigrade_paper.images import ENTRIES, Pictures, eigenvalue_subset, shrunk
 
 NAMES = [item.name for item in catalogue.items()]
-# Methods, images, levels and rates of the list; baselines are one job per cell.
+# Methods, images, levels and rates of the list; degraded inputs and baselines are one job per cell.
 NUM_JOBS = {
-    "table1": 6 * 2 + 6, "figure-cameraman": 2 + 1, "table2": 18 * 2 + 18, "table3": 9 * 2 + 9,
+    "table1": 6 * 2 + 6, "figure-cameraman": 2 + 1, "table2": 18 * 2 + 2 * 18, "table3": 9 * 2 + 2 * 9,
     "lr-synthetic": 4 * len(paper.SYNTHETIC_SWEEP), "lr-image": 8 * len(paper.IMAGE_SWEEP), "eig-synthetic": 4,
-    "alpha-synthetic": 4, "eig-image-regression": 8, "eig-image-denoising": 8,
+    "alpha-synthetic": 4, "eig-image-regression": 9, "eig-image-denoising": 12,
     "msdl-synthetic": 4 + 4 * len(paper.SYNTHETIC_SWEEP), "theory": 4, "convex": 2,
 }  # fmt: skip
 
@@ -37,7 +37,7 @@ def test_all_items_expand_under_all_recipes_into_distinct_jobs(everything):
     for recipe, jobs in everything.items():
         assert len({job.key for job in jobs}) == len(jobs)
         assert {job.item for job in jobs} == set(NAMES) - {"figure-cameraman"}  # which shares its jobs with table1
-        assert {job.settings["recipe"] for job in jobs if job.kind != "baseline"} == {recipe}
+        assert {job.settings["recipe"] for job in jobs if job.kind not in catalogue.UNSEEDED} == {recipe}
 
 
 def test_every_setting_of_a_job_is_known_by_name_and_type(everything):
@@ -82,7 +82,9 @@ def test_our_training_chooses_its_own_strengths():
 def test_only_quick_and_fast_differ_from_the_paper(everything):
     assert not any(job.settings["changed"] for job in everything["paper"])
     # The baselines and theorems of the fast recipe are those of the paper recipe.
-    assert {job.kind for job in everything["fast"] if not job.settings["changed"]} == {"baseline", "theory", "convex"}
+    assert {job.kind for job in everything["fast"] if not job.settings["changed"]} == {
+        "baseline", "input", "theory", "convex"
+    }  # fmt: skip
     assert all(job.settings["changed"] for job in everything["quick"])
 
 
@@ -251,6 +253,8 @@ def test_a_recipe_whose_numbers_changed_has_new_keys_and_no_other_has(monkeypatc
         ]
 
     best, paper = keys("best"), keys("paper")
+    theory = [job.key for job in catalogue.expand(["theory"], recipe="paper", images=None)]
     monkeypatch.setattr("multigrade_paper.job.REVISED", {})
     assert not set(keys("best")) & set(best)
-    assert keys("paper") == paper
+    assert not set(keys("paper")) & set(paper)
+    assert [job.key for job in catalogue.expand(["theory"], recipe="paper", images=None)] == theory

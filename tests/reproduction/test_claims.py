@@ -63,19 +63,28 @@ def test_printed_gains_are_those_of_the_tables():
 
 def test_all_claims_hold_where_the_paper_is_right_except_for_the_walnut():
     found = by_id(verdicts(worlds.world(True)))
-    undecided = {name: (v.status, v.sentence) for name, v in found.items() if v.status is not Status.HOLDS}
+    found = {name: v for name, v in found.items() if not name.startswith("recorded/")}
+    held = (Status.HOLDS, Status.CONSTRUCTED)
+    undecided = {name: (v.status, v.sentence) for name, v in found.items() if v.status not in held}
     # Eigenvalues are not confined within (-1, 1) (Section 1) if the largest are slightly above 1 (Section 6).
     contradicted = {f"eig-synthetic/{number}/mgdl-upper" for number in (1, 2)}
-    assert undecided.keys() == WALNUT | contradicted, undecided
+    # One copy of a run that oscillates says nothing about its end.
+    restless = {name for name, (_, told) in undecided.items() if "in 1 of the 5 copies that such a run needs" in told}
+    assert undecided.keys() == WALNUT | contradicted | restless, undecided
+    assert all(name.startswith(("lr-synthetic/", "msdl-synthetic/", "eig-synthetic/")) for name in restless)
+    enough = worlds.world(True, ["eig-synthetic"], overrides={"copies": "5"})
+    assert by_id(verdicts(enough))["eig-synthetic/1/similar"].status is Status.HOLDS
     assert all(found[name].status is Status.NOT_COMPARABLE for name in WALNUT)
     assert all(verdict.keys for verdict in found.values())
 
 
 def test_no_claim_holds_where_the_paper_is_wrong():
-    found = by_id(verdicts(worlds.world(False)))
+    found = {name: v for name, v in by_id(verdicts(worlds.world(False))).items() if not name.startswith("recorded/")}
     refuted = {Status.FAILS, Status.NOT_REACHED}
     decided = {name: v.sentence for name, v in found.items() if v.status not in refuted}
-    assert decided.keys() == WALNUT, decided
+    restless = {name for name, told in decided.items() if "in 1 of the 5 copies that such a run needs" in told}
+    assert decided.keys() == WALNUT | restless, decided
+    assert all(name.startswith(("lr-synthetic/", "msdl-synthetic/", "eig-synthetic/")) for name in restless)
     # Where the paper's rate or strengths are not recorded, ours can miss what theirs reach.
     missed = {name for name, v in found.items() if v.status is Status.NOT_REACHED}
     assert missed == {claim.id for claim in claims() if not claim.is_recorded} - WALNUT
@@ -114,8 +123,10 @@ def test_quick_runs_decide_nothing_and_fast_ones_no_table(recipe):
 
 
 def test_a_whole_quick_run_leaves_every_claim_not_comparable():
-    found = verdicts(worlds.world(True, recipe="quick"))
-    assert {verdict.status for verdict in found} == {Status.NOT_COMPARABLE}
+    found = verdicts([*worlds.world(True, recipe="quick"), *worlds.world(True, ["copies"], recipe="quick")])
+    assert {verdict.status for verdict in found if verdict.keys} == {Status.NOT_COMPARABLE}
+    # The quick sweep leaves out the rate at which that run was recorded.
+    assert {verdict.claim.id.rpartition("/")[0] for verdict in found if not verdict.keys} <= {"recorded/none"}
 
 
 def test_stand_ins_and_changed_settings_decide_nothing():
@@ -261,7 +272,7 @@ def test_one_seed_contradicts_a_theorem(wrong):
         assert {found[f"theorem/{number}"].status for number in range(1, 6)} == {Status.FAILS}
 
 
-def test_the_first_seed_is_seed_0_and_alpha_is_the_largest_of_all_seeds():
+def test_seed_0_is_the_authors_draw_and_others_are_told_of_beside_it():
     seen = worlds.world(True, ["figure-cameraman", "eig-synthetic", "alpha-synthetic"], seeds=3)
     spectrum = worlds.flat(worlds.WILD, worlds.FAR_ABOVE)
     seen = [
@@ -276,8 +287,9 @@ def test_the_first_seed_is_seed_0_and_alpha_is_the_largest_of_all_seeds():
     for results in (seen, seen[::-1]):
         found = by_id(verdicts(results))
         assert found["figure-cameraman/mgdl"].numbers["PSNR at 9800"] == 0
-        assert found["eig-synthetic/1/alpha"].status is Status.FAILS
-        assert found["eig-synthetic/1/alpha"].numbers["MGDL's largest at 0.06"] == pytest.approx(61 / 0.06)
+        assert found["eig-synthetic/1/alpha"].status is Status.HOLDS
+        assert found["eig-synthetic/1/alpha"].others == (Status.HOLDS, Status.FAILS)
+        assert found["eig-synthetic/1/alpha"].numbers["MGDL's largest at 0.06"] == pytest.approx(0.8 / 0.06)
         assert found["eig-synthetic/1/alpha"].numbers["MGDL's largest at 0.08"] == pytest.approx(0.8 / 0.08)
         assert found["eig-synthetic/2/alpha"].status is Status.HOLDS
 
@@ -324,11 +336,12 @@ def test_the_ledger_is_printed_plainly_and_as_json(store):
     plain = CliRunner().invoke(app, ["claims", str(store.path), "--item", "theorem"])
     assert plain.exit_code == 0
     assert plain.output.splitlines()[-1] == (
-        "5 holds, 0 does not hold, 0 not reached with our settings, 0 not comparable, 0 not run: 5 claims"
+        "5 holds, 0 holds by construction, 0 does not hold, 0 decided by rounding, 0 refuted, but with our draws, "
+        "0 not reached with our settings, 0 not comparable, 0 not yet replayed: 5 claims"
     )
     told = json.loads(CliRunner().invoke(app, ["claims", str(store.path), "--json"]).output)
     assert len(told) == len(claims())
-    assert {entry["status"] for entry in told} == {"holds", "not run", "not comparable"}  # the walnut
+    assert {entry["status"] for entry in told} == {"holds", "not yet replayed", "not comparable"}  # the walnut
     assert next(entry for entry in told if entry["id"] == "theorem/1")["keys"] == [
         saved.job.key for saved in worlds.world(True, ["theory"])[:1]
     ]

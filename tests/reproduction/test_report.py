@@ -341,10 +341,10 @@ def test_the_ledger_filters_by_verdict_and_words(opened):
     whole = opened.locator(".ledger tbody tr").count()
     assert opened.locator("#count").inner_text() == f"{whole} of {whole} claims"
     opened.locator("#words").fill("Table 2")
-    opened.locator("#status").select_option("not run")
+    opened.locator("#status").select_option("not yet replayed")
     visible = opened.locator(".ledger tbody tr:visible")
     assert 0 < visible.count() < whole
-    assert set(visible.evaluate_all("rows => rows.map(row => row.dataset.status)")) == {"not run"}
+    assert set(visible.evaluate_all("rows => rows.map(row => row.dataset.status)")) == {"not yet replayed"}
 
 
 def test_text_of_records_is_text(opened):

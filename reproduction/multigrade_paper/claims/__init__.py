@@ -8,20 +8,30 @@ place in the paper, our tolerance and a rule. A claim is decided by runs that ar
 stands in or was trained otherwise is shown beside it as "not comparable", with its numbers.
 """
 
+import dataclasses
+import itertools
 from collections.abc import Sequence
 
 from ..catalogue import is_ours
 from ..images import replaced
 from ..job import Saved
-from . import rates, reconstruction, spectra, theorems
+from . import rates, reconstruction, recorded, spectra, theorems
 from .ledger import Claim, Status, Verdict, judge
 
 __all__ = ["Claim", "Status", "Verdict", "claims", "left_out", "verdicts"]
 
 
+ONE_SIDED = "; one-sided: the paper's settings are not recorded, so ours can confirm it and cannot refute it"
+
+
 def claims() -> tuple[Claim, ...]:
     """All claims, in the paper's order."""
-    return (*theorems.claims(), *reconstruction.claims(), *rates.claims(), *spectra.claims())
+    told = itertools.chain(theorems.claims(), reconstruction.claims(), rates.claims(), spectra.claims())
+    return (
+        *(dataclasses.replace(claim, recorded=recorded.said(claim),
+                              tolerance=claim.tolerance + ("" if claim.is_recorded else ONE_SIDED)) for claim in told),
+        *recorded.claims(),
+    )  # fmt: skip
 
 
 def verdicts(results: Sequence[Saved]) -> list[Verdict]:

@@ -8,6 +8,10 @@ quick recipe, stand-in picture, shrunk picture, other hyperparameters, other tra
 fewer epochs than the paper's    only in the direction that more epochs could not undo (``Claim.early``), unless the
                                  runs diverged or came to rest: more epochs would have changed nothing
 a rate or strength of our choice where the paper's is not recorded    may confirm, never refute
+other draws than the authors' (seeds above 0)    are told of beside the verdict; alone they may confirm, never refute
+
+Seed 0 is the authors' own draw. Its copies differ by 1e-7 in their initial weights: where they disagree about a claim,
+rounding decides it, and that is the verdict. A claim about where a restless run ends needs ``ENOUGH`` copies.
 """
 
 import dataclasses
@@ -28,17 +32,27 @@ ENDED = (Outcome.PLATEAU, Outcome.OBSERVER)
 PAPER = "paper"  # the printed number among the numbers of a finding
 
 
+ENOUGH = 5  # copies of a run that oscillates; our choice
+
+
 class Status(enum.StrEnum):
     HOLDS = "holds"
+    CONSTRUCTED = "holds by construction"
     FAILS = "does not hold"
+    ROUNDING = "decided by rounding"
+    OTHER_DRAWS = "refuted, but with our draws"
     NOT_REACHED = "not reached with our settings"
     NOT_COMPARABLE = "not comparable"
-    NOT_RUN = "not run"
+    NOT_RUN = "not yet replayed"
 
     @property
     def plural(self) -> str:
         """The verdict on several claims: "3 hold"."""
-        return {Status.HOLDS: "hold", Status.FAILS: "do not hold"}.get(self, str(self))
+        plurals = {Status.HOLDS: "hold", Status.CONSTRUCTED: "hold by construction", Status.FAILS: "do not hold"}
+        return plurals.get(self, str(self))
+
+
+DECIDED = (Status.HOLDS, Status.CONSTRUCTED, Status.FAILS, Status.ROUNDING)
 
 
 class Need(NamedTuple):
@@ -86,7 +100,10 @@ class Claim:
     truth. ``early`` names the statuses that a run with fewer epochs than the paper's may give. ``any_size`` is for
     theorems, which hold with any settings. ``printed`` is the number where the claim is one. ``cell`` says which simple
     methods did the same. ``is_recorded`` is False where the paper does not say with which rate or strengths it got
-    there: ours may miss what theirs reach. ``undecidable`` says why no run can decide.
+    there: ours may miss what theirs reach. ``undecidable`` says why no run can decide. ``constructed`` says why the
+    claim holds whatever the method is worth: such verdicts are counted apart. ``recorded`` is the authors' own figure,
+    read off their notebooks, and ``target`` the same as a number: copies to both sides of it are decided by rounding.
+    ``is_restless`` tells of runs whether rounding may decide about the claim, which is about their end.
     """
 
     id: str
@@ -102,10 +119,17 @@ class Claim:
     cell: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     is_recorded: bool = True
     undecidable: str = ""
+    constructed: str = ""
+    recorded: str = ""
+    target: float | None = None
+    is_restless: Callable[[Cells], bool] = lambda cells: False
 
 
 class Verdict(NamedTuple):
-    """``keys`` name the deciding jobs, ``baselines`` what simple methods reach on the same cell (dB)."""
+    """``keys`` name the deciding jobs, ``baselines`` what simple methods reach on the same cell (dB).
+
+    ``copies`` is how many copies of the authors' draw decided, ``others`` the verdict of each further draw.
+    """
 
     claim: Claim
     status: Status
@@ -114,10 +138,15 @@ class Verdict(NamedTuple):
     keys: tuple[str, ...]
     baselines: Mapping[str, float]
     recipe: str | None
+    copies: int = 0
+    others: tuple[Status, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        told = {name: getattr(self.claim, name) for name in ("id", "place", "statement", "tolerance", "note")}
+        told = {
+            name: getattr(self.claim, name) for name in ("id", "place", "statement", "tolerance", "note", "recorded")
+        }
         found = {"status": str(self.status), "sentence": self.sentence, "numbers": finite(self.numbers)}
+        found |= {"copies": self.copies, "other draws": [str(status) for status in self.others]}
         return {**told, **found, "keys": list(self.keys), "baselines": finite(self.baselines), "recipe": self.recipe}
 
 
@@ -168,7 +197,7 @@ def _most_faithful(matching: Sequence[Saved]) -> list[Saved]:
         return []
     best = min(_faithfulness(saved) for saved in matching)
     chosen = (saved for saved in matching if _faithfulness(saved) == best)
-    return sorted(chosen, key=lambda saved: saved.job.setup.seed)
+    return sorted(chosen, key=lambda saved: (saved.job.setup.seed, saved.job.setup.copy))
 
 
 def _of_shared_seeds(cells: Cells) -> Cells:
@@ -208,13 +237,63 @@ def _epochs(setup: Setup) -> tuple[int, int]:
 
 def _decide(claim: Claim, cells: Cells, results: Sequence[Saved]) -> Verdict:
     used = [saved for cell in cells.values() for saved in cell]
+    # Theorems have no draw of the authors: their rules look at all seeds.
+    seeds = [0] if claim.any_size else sorted({saved.job.setup.seed for saved in used})
+    draws = [cells] if claim.any_size else [
+        {role: [s for s in cell if s.job.setup.seed == seed] or cell for role, cell in cells.items()} for seed in seeds
+    ]  # fmt: skip
+    first, *others = [_of_copies(claim, draw) for draw in draws]
+    status, sentence, numbers, copies = first
+    if seeds[0] > 0 and status is Status.FAILS:
+        status, sentence = Status.OTHER_DRAWS, f"seed {seeds[0]}, not the authors' draw: {sentence}"
+    recipe = next((saved.job.setup.recipe for saved in used if saved.job.setup.recipe), None)
+    keys, simple = _keys(cells), _baselines(claim, used, results)
+    return Verdict(claim, status, sentence, numbers, keys, simple, recipe, copies, tuple(each[0] for each in others))
+
+
+def _of_copies(claim: Claim, cells: Cells) -> tuple[Status, str, Mapping[str, float | None], int]:
+    """What the copies of one draw say together: status, sentence, numbers, how many copies there are."""
+    copies = [0] if claim.any_size else sorted({saved.job.setup.copy for cell in cells.values() for saved in cell})
+    found = [_of_one(claim, cells if claim.any_size else _of_copy(cells, copy)) for copy in copies]
+    statuses = [status for status, _, _ in found]
+    status, sentence, numbers = found[0]
+    for name in numbers if len(found) > 1 else ():
+        values = [each[name] for _, _, each in found if each.get(name) is not None]
+        numbers = {**numbers, f"{name} min": min(values, default=None), f"{name} max": max(values, default=None)}
+    decided = [each for each in statuses if each in DECIDED]
+    ours = [each["ours"] for _, _, each in found if each.get("ours") is not None] if claim.target is not None else []
+    if set(decided) == {Status.FAILS} and ours and min(ours) <= claim.target <= max(ours):
+        told = f"from {min(ours):.6g} to {max(ours):.6g} in {len(found)} copies, {claim.target:.6g} recorded"
+        return Status.ROUNDING, told, numbers, len(found)
+    if len(set(decided)) > 1:
+        say = dict(zip(reversed(statuses), (told for _, told, _ in reversed(found)), strict=True))
+        told = "; ".join(f"{each} in {statuses.count(each)} of {len(found)} copies ({say[each]})" for each in say)
+        return Status.ROUNDING, told, numbers, len(found)
+    if status in DECIDED and len(copies) < ENOUGH and claim.is_restless(cells):
+        told = f"{status} so far, in {len(copies)} of the {ENOUGH} copies that such a run needs: {sentence}"
+        return Status.NOT_RUN, told, numbers, len(found)
+    told = f"{sentence} (the same in {len(found)} copies)" if len(found) > 1 else sentence
+    return status, told, numbers, len(found)
+
+
+def _of_copy(cells: Cells, copy: int) -> Cells:
+    """The runs of this copy, and of those at whose rate there is no such one, the first."""
+    chosen: dict[str, list[Saved]] = {}
+    for role, cell in cells.items():
+        at: dict[float | None, dict[int, Saved]] = {}
+        for saved in cell:
+            at.setdefault(saved.job.setup.learning_rate, {})[saved.job.setup.copy] = saved
+        chosen[role] = [copies.get(copy) or copies[min(copies)] for copies in at.values()]
+    return chosen
+
+
+def _of_one(claim: Claim, cells: Cells) -> tuple[Status, str, Mapping[str, float | None]]:
+    used = [saved for cell in cells.values() for saved in cell]
     finding = claim.rule(cells)
     if finding.alone and any(_is_other_picture(saved) for saved in used):
         numbers = {name: number for name, number in finding.numbers.items() if name != PAPER}
         finding = finding._replace(sentence=finding.alone, numbers=numbers)
-    status, sentence = _status(claim, finding, used)
-    recipe = next((saved.job.setup.recipe for saved in used if saved.job.setup.recipe), None)
-    return Verdict(claim, status, sentence, finding.numbers, _keys(cells), _baselines(claim, used, results), recipe)
+    return *_status(claim, finding, used), finding.numbers
 
 
 def _is_other_picture(saved: Saved) -> bool:
@@ -227,7 +306,10 @@ def _status(claim: Claim, finding: Finding, used: Sequence[Saved]) -> tuple[Stat
         return Status.NOT_COMPARABLE, f"{reason}; {finding.sentence}"
     if finding.holds is None:
         return Status.NOT_COMPARABLE, finding.sentence
-    seen = Status.HOLDS if finding.holds else Status.FAILS if claim.is_recorded else Status.NOT_REACHED
+    if finding.holds:
+        seen = Status.CONSTRUCTED if claim.constructed else Status.HOLDS
+    else:
+        seen = Status.FAILS if claim.is_recorded else Status.NOT_REACHED
     share = _share_of_epochs(used)
     if share is None:
         return seen, finding.sentence

@@ -64,6 +64,11 @@ def restlessness(cell: Sequence[Saved], column: str = "train_loss", *, grades: s
     return float(np.mean(found)) if all(records) else np.nan
 
 
+def ends_restless(cells: Cells) -> bool:
+    """Whether the loss of a run rises often enough for rounding to decide where it ends."""
+    return any(restlessness([saved]) >= SLIGHTLY for cell in cells.values() for saved in cell if saved.result.records)
+
+
 def has_diverged(cell: Sequence[Saved]) -> bool:
     """Whether a grade of a seed did; its record ends before, and may look calm."""
     return any(record.outcome is Outcome.DIVERGED for saved in cell for record in saved.result.records)

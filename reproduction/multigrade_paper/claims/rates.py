@@ -7,7 +7,7 @@ import numpy as np
 
 from ..numbers import SYNTHETIC_RATES
 from .ledger import Cells, Claim, Finding, Need
-from .measures import by_rate, missing_rates, named, shared_rates
+from .measures import by_rate, ends_restless, missing_rates, named, shared_rates
 from .reconstruction import title
 
 NOT_CONVERGED = 0.01  # a training loss above it, or divergence; our reading of "fails to converge" in setting 1
@@ -42,17 +42,18 @@ def _setting_1() -> Iterator[Claim]:
             f"lr-synthetic/1/{method.lower()}-range", place,
             f"Setting 1: {method} has a loss below 0.001 for rates in [{low}, {high}].",
             "training loss below 0.001 at every rate of the sweep in the range", (need,), below(0.001, low, high),
-            GRID_NOTE,
+            GRID_NOTE, is_restless=ends_restless,
         )  # fmt: skip
     yield Claim(
         "lr-synthetic/1/sgdl-fails", place, "Setting 1: SGDL does not converge for rates above 0.3.",
         f"diverged or training loss above {NOT_CONVERGED} at every rate of the sweep above 0.3", (sgdl,),
         fails_above(0.3), GRID_NOTE,
+        is_restless=ends_restless,
     )  # fmt: skip
     yield Claim(
         "lr-synthetic/1/wider", place, "Setting 1: MGDL works for a wider range of rates than SGDL.",
         "ratio of the ends of the longest stretch of rates with training loss below 0.001", (sgdl, mgdl), wider(0.001),
-        GRID_NOTE,
+        GRID_NOTE, is_restless=ends_restless,
     )  # fmt: skip
 
 
@@ -61,20 +62,24 @@ def _setting_2() -> Iterator[Claim]:
     yield Claim(
         "lr-synthetic/2/sgdl-best", place, "Setting 2: SGDL does best at the rate 0.005.",
         "lowest training loss of the sweep", (sgdl,), best_at(0.005), GRID_NOTE,
+        is_restless=ends_restless,
     )  # fmt: skip
     yield Claim(
         "lr-synthetic/2/sgdl-struggles", place, "Setting 2: SGDL struggles to converge for rates above 0.006.",
         "diverged or a training loss above that at 0.005, at every rate of the sweep above 0.006", (sgdl,),
         worse_above(0.006, 0.005), GRID_NOTE,
+        is_restless=ends_restless,
     )  # fmt: skip
     yield Claim(
         "lr-synthetic/2/mgdl-range", place,
         "Setting 2: MGDL is stable, with a loss below 0.01, for rates in [0.08, 0.3].",
         "training loss below 0.01 at every rate of the sweep in the range", (mgdl,), below(0.01, 0.08, 0.3), GRID_NOTE,
+        is_restless=ends_restless,
     )  # fmt: skip
     yield Claim(
         "lr-synthetic/2/wider", place, "Setting 2: MGDL works for a significantly wider range of rates than SGDL.",
         "number of rates of the sweep with training loss below 0.01", (sgdl, mgdl), more_rates(0.01), GRID_NOTE,
+        is_restless=ends_restless,
     )  # fmt: skip
 
 
@@ -84,7 +89,7 @@ def _caption(setting: int, method: str) -> Claim:
         f"{item}/{setting}/{method.lower()}-caption", "Section 7" if method == "MSDL" else "Section 6",
         f"Setting {setting}: {rate} is {method}'s rate of lowest validation loss in [0.001, 0.5].",
         "lowest validation loss of the sweep and the caption's rate", (sweep(setting, method),),
-        best_at(rate, "validation_loss"), GRID_NOTE,
+        best_at(rate, "validation_loss"), GRID_NOTE, is_restless=ends_restless,
     )  # fmt: skip
 
 

@@ -15,9 +15,10 @@ from .measures import OSCILLATES, has_diverged, mean, restlessness, spread
 
 PAPER = json.loads(files("multigrade_paper").joinpath("paper.json").read_text())
 METHODS = ("SGDL", "MGDL")
-# Our tolerances in dB. SGDL's PSNR swings from one record to the next, so its last one says less.
-NUMBER = {"MGDL": 0.5, "SGDL": 1.0}
-GAIN, DEGRADED, STEADY = 0.5, 0.03, 0.05
+# Our tolerances in dB. SGDL's PSNR swings from one record to the next, so its last one says less: the authors ran 25
+# settings of SGDL twice, and the two differ by 0.70 dB in the mean (report.searches).
+NUMBER = {"MGDL": 0.5, "SGDL": 0.7}
+GAIN, DEGRADED, STEADY = 0.5, 0.01, 0.05
 
 
 def tolerance(method: str, gain: float) -> float:
@@ -210,8 +211,8 @@ def _degraded(task: str) -> Iterator[Claim]:
             yield Claim(
                 f"{table}/{image}/{level}/input", figure,
                 f"{title(image)}, {kind} {level}: the degraded image has {value:.2f} dB.",
-                f"within {DEGRADED} dB, the draw of the noise being ours",
-                (Need(f"{image} {kind} {level}", "baseline", where),), number("input_psnr", value, DEGRADED),
+                f"within {DEGRADED} dB, with the authors' draw of the noise",
+                (Need(f"{image} {kind} {level}", "input", where),), number("input_psnr", value, DEGRADED),
                 printed=value, cell=where,
             )  # fmt: skip
 

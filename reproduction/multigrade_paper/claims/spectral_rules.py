@@ -29,9 +29,9 @@ FAR_BELOW = -1.1  # "significantly below -1"
 REMAINS = 0.8  # "remains below", "stay below": in this share of the looks at least
 NEARLY_ALL = 0.95  # "all", where rounding or one odd look must not decide
 ABOVE_ONE = 0.1  # "slightly above 1": by at most this
-# Neurons that sleep, and directions that rescale a ReLU network, give 1 exactly. Eigenvalues are found to 1e-5 of the
-# largest |1 - mu|, which is a few units at most.
-ROUNDING = 1e-4
+# Neurons that sleep, and directions that rescale a ReLU network, give 1 exactly. Ours are found to 1e-5; those of the
+# authors are in single precision, with products rounded to 10 bits: "above 1" by less than this is not resolved there.
+ROUNDING = 1e-3
 MUCH_BETTER = 0.1  # "much better accuracy": at most this share of the other's test loss; else "similar"
 SENSITIVE = 10  # a rate works if its loss is within this factor of the best of both methods
 
@@ -112,7 +112,7 @@ def drops_after(step: int, bound: float = -1.0, index: int = 0) -> Rule:
 @of_eigenvalues("largest")
 def slightly_above(found: np.ndarray) -> Finding:
     low, high = float(np.nanmin(found)), float(np.nanmax(found))
-    is_slight = low > 1 and high <= 1 + ABOVE_ONE
+    is_slight = low > 1 - ROUNDING and 1 + ROUNDING < high <= 1 + ABOVE_ONE
     return Finding(is_slight, f"from {low:.6f} to {high:.6f}", {"lowest": low, "highest": high})
 
 
@@ -156,7 +156,7 @@ def one_then_several(step: int) -> Rule:
         before, after = (eigenvalues(cell, "smallest", index=1, **span) for span in ({"until": step}, {"after": step}))
         if not len(before) or not len(after):
             return UNSEEN
-        lowest = float(np.min(before[:, 0]))
+        lowest = float(np.nanmin(before[:, 0]))
         early, late = (float(np.mean(each[:, 1] <= NEAR)) for each in (before, after))
         told = f"before: smallest down to {lowest:.3f}, the second near -1 in {early:.0%} of spectra; after: {late:.0%}"
         numbers = {"lowest before": lowest, "second near before": early, "second near after": late}
@@ -193,7 +193,7 @@ def stronger_after(step: int, since: int = 0, first: str = "") -> Rule:
         if any(saved.result.records[0].num_steps <= step for saved in cell):
             return Finding(None, f"the run ended before {step:,} epochs", {})
         before, after = restlessness(cell, first=since, last=step), restlessness(cell, first=step)
-        is_as_told = {"slightly": before >= SLIGHTLY, "steadily": before < OSCILLATES}.get(first, True)
+        is_as_told = {"slightly": SLIGHTLY <= before < after, "steadily": before < OSCILLATES}.get(first, True)
         told = f"{before:.4f} dB per record before, {after:.4f} after"
         holds = is_as_told and after >= OSCILLATES and after > before
         return Finding(holds, told, {"before": before, "after": after})

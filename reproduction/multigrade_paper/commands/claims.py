@@ -10,10 +10,13 @@ import typer
 
 STYLES = {
     "holds": "green",
+    "holds by construction": "dim green",
     "does not hold": "red",
+    "decided by rounding": "cyan",
+    "refuted, but with our draws": "magenta",
     "not reached with our settings": "magenta",
     "not comparable": "yellow",
-    "not run": "dim",
+    "not yet replayed": "dim",
 }
 
 

@@ -49,7 +49,10 @@ SECTIONS = {
 }
 SIGNS = {
     Status.HOLDS: ("✓", "holds"),
+    Status.CONSTRUCTED: ("✓", "incomparable"),
     Status.FAILS: ("✗", "fails"),
+    Status.ROUNDING: ("⚄", "incomparable"),
+    Status.OTHER_DRAWS: ("≈", "incomparable"),
     Status.NOT_REACHED: ("≈", "incomparable"),
     Status.NOT_COMPARABLE: ("~", "incomparable"),
     Status.NOT_RUN: ("○", "notrun"),
