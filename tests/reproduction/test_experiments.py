@@ -14,7 +14,7 @@ from multigrade_paper.job import Job
 SHORT = {"regression": 40, "restoration": 20, "descent": 200, "denoising descent": 100}  # steps per grade
 ITEMS = {
     "regression": "figure-cameraman", "restoration": "table2", "descent": "eig-image-regression",
-    "denoising descent": "eig-image-denoising", "baseline": "table3", "theory": "theory", "convex": "convex",
+    "denoising descent": "eig-image-denoising", "baseline": "table3", "input": "table2", "theory": "theory", "convex": "convex",
     "steadiness": "steadiness", "frequencies": "spectral-bias", "equation": "equations",
 }  # fmt: skip
 
@@ -22,7 +22,9 @@ ITEMS = {
 def job(kind, **changes) -> Job:
     """The first MGDL job of a kind at quick size, with fewer steps."""
     jobs = catalogue.expand([ITEMS[kind]], recipe="quick", images=None)
-    found = next(j for j in jobs if j.kind == kind and j.settings.get("method", "MGDL") in ("MGDL", "baseline"))
+    found = next(
+        j for j in jobs if j.kind == kind and j.settings.get("method", "MGDL") in ("MGDL", "baseline", "input")
+    )
     changes = {"epochs": SHORT[kind], **changes} if kind in SHORT else changes
     # Spectra of restoration runs take long and have tests of their own.
     spectra = {"descent": {"spectrum_every": 100}, "denoising descent": {"spectrum_every": None}}
