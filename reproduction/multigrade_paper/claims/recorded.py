@@ -154,7 +154,7 @@ def _ends(reference: Reference) -> Iterator[Claim]:
             f"recorded/{reference.name}/grade-{index + 1}/epochs", f"{reference.place}, recorded run",
             f"Grade {index + 1} of {reference.experiment}: ended after {epochs:,} epochs.",
             "a replay within 2,000 epochs, or the copies' range around it", (need,),
-            _near(lambda run, grade: next((r.num_steps for r in run.result.records[grade:]), None), index, epochs, 2000),
+            _near(lambda run, at: next((r.num_steps for r in run.result.records[at:]), None), index, epochs, 2000),
             recorded=f"{epochs:,} epochs",
             target=epochs, is_restless=ends_restless,
         )  # fmt: skip
