@@ -4,6 +4,8 @@ Keys by the original threefry, one chain of splits per network, the derivative
 that ``jnp.maximum`` has at 0, one step of gradient descent at a time.
 """
 
+import itertools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -12,7 +14,7 @@ import numpy as np
 def chain(key, widths):
     """He-normal weights, zero biases; every layer splits the key twice and uses the first part."""
     params = []
-    for inputs, outputs in zip(widths[:-1], widths[1:], strict=True):
+    for inputs, outputs in itertools.pairwise(widths):
         key, sub = jax.random.split(key)
         params.append((jax.random.normal(sub, (inputs, outputs)) * jnp.sqrt(2 / inputs), jnp.zeros(outputs)))
         key, sub = jax.random.split(key)
