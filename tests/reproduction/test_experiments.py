@@ -14,7 +14,8 @@ from multigrade_paper.job import Job
 SHORT = {"regression": 40, "restoration": 20, "descent": 200, "denoising descent": 100}  # steps per grade
 ITEMS = {
     "regression": "figure-cameraman", "restoration": "table2", "descent": "eig-image-regression",
-    "denoising descent": "eig-image-denoising", "baseline": "table3", "input": "table2", "theory": "theory", "convex": "convex",
+    "denoising descent": "eig-image-denoising", "baseline": "table3", "input": "table2",
+    "theory": "theory", "convex": "convex",
     "steadiness": "steadiness", "frequencies": "spectral-bias", "equation": "equations",
 }  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""``--recipe paper`` against a plain loop that knows nothing of the package: thousands of steps, to single precision."""
+"""``--recipe paper`` against a plain loop that knows nothing of the package, to single precision."""
 
 import dataclasses
 import os
