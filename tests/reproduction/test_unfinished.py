@@ -1,4 +1,4 @@
-"""Unfinished work: packed on one machine, unpacked on another, continued to the same bits; nothing is left when done."""
+"""Unfinished work: packed on one machine, unpacked on another, continued to the same bits; done, nothing is left."""
 
 import numpy as np
 import pytest
