@@ -16,12 +16,12 @@ from multigrade.curvature.tracking import load_spectrum, save_spectrum
 from multigrade.files import read_arrays, write_arrays
 from multigrade.model import MultiGrade
 from multigrade.pictures import files as pictures
-from multigrade.tables.files import read_table
+from multigrade.tables.files import read_table, write_predictions
 from multigrade.training.record import RunRecord
 from multigrade_paper.job import Job, Result
 from multigrade_paper.store import Store
 
-from . import judge
+from . import judge, structure
 from .mutate import mutated_array, mutated_bytes, mutated_json, mutated_table
 
 
@@ -37,26 +37,81 @@ class Kind:
 
 def kinds(folder: Path) -> list[Kind]:
     """Everything that is read; valid files are made in ``folder``."""
-    made = [Kind(name, partial(mutated_bytes, content), pictures.load) for name, content in _images(folder).items()]
+    made = []
+    for name, content in _images(folder).items():
+        sound = {"png": structure.mutated_png, "jpg": structure.mutated_jpeg}.get(name[-3:], structure.mutated_tiff)
+        made += [Kind(name, partial(change, content), picture_twice) for change in (mutated_bytes, sound, sound)]
     text = _table_text()
-    made.append(Kind("table.csv", partial(mutated_table, text), read_table))
-    made += [Kind("table.npz", _mutated_npz, read_table)]
+    made += [Kind("table.csv", partial(mutated_table, text), table_twice)]
+    made += [Kind("table.csv", structure.mutated_csv, table_twice)] * 2
+    made += [Kind("table.npz", make, table_twice) for make in (_mutated_npz, structure.mutated_npz)]
     estimator = _estimator()
     estimator.save(folder / "model.safetensors")
     estimator.model_.save(folder / "grades.safetensors")
     save_spectrum(folder / "spectrum.safetensors", estimator.records_, {"source": "1"})
     readers = {
-        "model.safetensors": ("estimator", load_estimator),
-        "grades.safetensors": ("model", MultiGrade.load),
-        "spectrum.safetensors": ("spectrum", load_spectrum),
+        "model.safetensors": ("estimator", estimator_twice),
+        "grades.safetensors": ("model", model_twice),
+        "spectrum.safetensors": ("spectrum", spectrum_twice),
     }
     for name, (kind, reader) in readers.items():
         valid = folder / name
         made.append(Kind(name, partial(mutated_bytes, valid.read_bytes()), reader))
-        made.append(Kind(name, partial(_rewritten, valid, kind), reader))
+        made += [Kind(name, partial(_rewritten, valid, kind), reader)]
+        made += [Kind(name, partial(_other_values, valid, kind), reader)]
     made += _of_checkpoints(folder)
     made += _of_stores(folder)
     return made
+
+
+# ---- read, written, and read again -----------------------------------------------------------------------------
+
+
+def picture_twice(path: Path) -> None:
+    picture = pictures.load(path)
+    again = path.parent / f"again{'.tif' if picture.depth == 32 else '.png'}"
+    pictures.save(again, picture)
+    back = pictures.load(again)
+    for name in ("pixels", "alpha"):
+        ours, theirs = getattr(picture, name), getattr(back, name)
+        if (ours is None) != (theirs is None) or (ours is not None and not np.array_equal(ours, theirs)):
+            raise judge.Differs(f"{name} differ when they are written and read again")
+
+
+def table_twice(path: Path) -> None:
+    table = read_table(path)
+    again = path.parent / "again.csv"
+    write_predictions(again, list(table.columns), table.values)
+    back = read_table(again)
+    if back.columns != table.columns or not np.allclose(back.values, table.values, rtol=1e-13, atol=0):
+        raise judge.Differs(f"{table.columns} came back as {back.columns}, or other numbers")
+
+
+def estimator_twice(path: Path) -> None:
+    estimator = load_estimator(path)
+    first, second = path.parent / "first", path.parent / "second"
+    estimator.save(first)
+    load_estimator(first).save(second)
+    if first.read_bytes() != second.read_bytes():
+        raise judge.Differs("an estimator that was read is written otherwise")
+    x = np.linspace(-1, 1, 3)[:, None]
+    if not np.array_equal(estimator.predict(x), load_estimator(first).predict(x)):
+        raise judge.Differs("an estimator predicts otherwise when it is written and read again")
+
+
+def model_twice(path: Path) -> None:
+    model = MultiGrade.load(path)
+    model.save(path.parent / "again")
+    x = np.linspace(-1, 1, 3, dtype=np.float32)[:, None]
+    if model.grades and not np.array_equal(model(x), MultiGrade.load(path.parent / "again")(x), equal_nan=True):
+        raise judge.Differs("a model gives other values when it is written and read again")
+
+
+def spectrum_twice(path: Path) -> None:
+    records, description = load_spectrum(path)
+    save_spectrum(path.parent / "again", records, description)
+    if load_spectrum(path.parent / "again") != (records, description):
+        raise judge.Differs("a spectrum is another when it is written and read again")
 
 
 def run(kind: Kind, folder: Path, rng: np.random.Generator) -> tuple[judge.Outcome, bytes]:
@@ -141,6 +196,19 @@ def _rewritten(valid: Path, kind: str, rng: np.random.Generator) -> bytes:
         write_arrays(target, kind, arrays, description if isinstance(description, dict) else {})
     except Exception:  # kinds of numbers that safetensors has not
         return mutated_bytes(valid.read_bytes(), rng)
+    return target.read_bytes()
+
+
+def _other_values(valid: Path, kind: str, rng: np.random.Generator) -> bytes:
+    """Arrays of the same shapes with other numbers: a sound file of another fit."""
+    arrays, description, _ = read_arrays(valid, kind)
+    name = sorted(arrays)[int(rng.integers(0, len(arrays)))]
+    if arrays[name].dtype.kind == "f":
+        factor = rng.choice([0.5, -1.0, 1e-30, 1e10, 1e38], p=[0.4, 0.3, 0.1, 0.1, 0.1])
+        with np.errstate(over="ignore"):
+            arrays[name] = (arrays[name] * factor * rng.random(arrays[name].shape)).astype(arrays[name].dtype)
+    target = valid.with_name("rewritten.safetensors")
+    write_arrays(target, kind, arrays, description)
     return target.read_bytes()
 
 

@@ -4,6 +4,8 @@ import contextlib
 import io
 import os
 import sys
+import tempfile
+import time
 import warnings
 from itertools import pairwise
 from pathlib import Path
@@ -12,6 +14,14 @@ from typing import NamedTuple
 from multigrade import cli
 
 CAUGHT = (ValueError, TypeError, OSError, MemoryError, RuntimeError)  # what ``cli.main`` turns into one line
+
+
+# For one small file, of the processor; a first one may compile, and a busy machine must not matter. Our choice.
+MOST_SECONDS, MOST_MEGABYTES = 8.0, 600.0
+
+
+class Differs(Exception):
+    """What was read, written and read again is not the same."""
 
 
 class Outcome(NamedTuple):
@@ -23,11 +33,58 @@ class Outcome(NamedTuple):
 
 
 def read(function, *arguments) -> Outcome:
-    """A reader as a command calls it: it returns, or raises what becomes one line; and it never warns."""
+    """A reader as a command calls it: it returns, or raises what becomes one line. It never warns, C libraries write
+    nothing past Python, and neither time nor memory goes far beyond what the file is worth."""
+    seconds, memory = time.process_time(), _peak(is_new=True)
+    with _descriptors() as written:
+        outcome = _read(function, *arguments)
+    seconds = time.process_time() - seconds
+    memory = _peak() - memory
+    if outcome.problem is None and written:
+        return outcome._replace(problem=f"a library wrote {bytes(written[:200])!r} to the terminal")
+    if outcome.problem is None and (seconds > MOST_SECONDS or memory > MOST_MEGABYTES):
+        return outcome._replace(problem=f"took {seconds:.1f} s and {memory:.0f} MB")
+    return outcome
+
+
+def _peak(*, is_new: bool = False) -> float:
+    """The most megabytes that this process has had, since the last call with ``is_new`` where Linux can count anew."""
+    try:
+        if is_new:
+            Path("/proc/self/clear_refs").write_text("5")
+        status = Path("/proc/self/status").read_text()
+    except OSError:
+        return 0.0
+    return float(status.split("VmHWM:")[1].split()[0]) / 1024
+
+
+@contextlib.contextmanager
+def _descriptors():
+    """What is written to descriptors 1 and 2, by whomever, collected when the block ends."""
+    written = bytearray()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    kept = os.dup(1), os.dup(2)
+    with tempfile.TemporaryFile() as file:
+        try:
+            os.dup2(file.fileno(), 1)
+            os.dup2(file.fileno(), 2)
+            yield written
+        finally:
+            for number, copy in enumerate(kept, 1):
+                os.dup2(copy, number)
+                os.close(copy)
+            file.seek(0)
+            written += file.read()
+
+
+def _read(function, *arguments) -> Outcome:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             function(*arguments)
+    except Differs as differs:
+        return Outcome(False, "", str(differs))
     except Warning as warning:
         return Outcome(False, "", f"warned: {warning!r}")
     except CAUGHT as error:

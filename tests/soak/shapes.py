@@ -23,7 +23,7 @@ from multigrade import MultiGradeClassifier, MultiGradeRegressor, programs
 
 
 def fits(solver: str, seed: int, is_fixed: bool) -> Iterator[float]:
-    """Fit, predict rows of three other numbers, and yield how far equal predictions are apart (0)."""
+    """Fit, predict other numbers of rows, and yield how far predictions of equal rows are apart (by rounding)."""
     rng = np.random.default_rng(seed)
     for index in itertools.count():
         rows, columns, width = (64, 3, 8) if is_fixed else (int(rng.integers(*x)) for x in ((24, 400), (1, 9), (2, 40)))
@@ -34,7 +34,7 @@ def fits(solver: str, seed: int, is_fixed: bool) -> Iterator[float]:
         model = kind(1, (width,), solver=chosen, max_iter=3, random_state=index).fit(x, y)
         predict = model.predict_proba if index % 5 == 4 else model.predict
         whole = predict(x)
-        others = [n for n in (1, rows // 2, rows - 1)]
+        others = (1, rows // 2, rows - 1)
         yield float(max(np.max(np.abs(predict(x[:n]) - whole[:n])) for n in others))
 
 
@@ -50,7 +50,9 @@ def main() -> int:
     parser.add_argument("--solver", default="both", choices=["muon", "auto", "both"])
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--fixed", action="store_true")
+    parser.add_argument("--most-maps", type=int, default=programs.MOST_MAPS, help="see multigrade.programs")
     given = parser.parse_args()
+    programs.MOST_MAPS = given.most_maps
     warnings.simplefilter("ignore")
     todo, most, worst, lock = iter(range(given.fits)), np.zeros(3), [0.0], threading.Lock()
 

@@ -15,6 +15,7 @@ import dataclasses
 import logging
 import os
 import struct
+import threading
 import warnings
 import zlib
 from contextlib import contextmanager
@@ -234,6 +235,27 @@ def _read(path: Path) -> tuple[np.ndarray, bytes | None]:
             raise
 
 
+class _StandardError:
+    """libtiff tells of damage on descriptor 2, past Python; the ValueError that follows is what a user is told. Other
+    threads write nowhere for as long, so it is only entered where libtiff decodes."""
+
+    lock = threading.Lock()
+
+    def __enter__(self):
+        self.lock.acquire()
+        self.kept = os.dup(2)
+        with open(os.devnull, "wb") as nowhere:
+            os.dup2(nowhere.fileno(), 2)
+
+    def __exit__(self, *error):
+        os.dup2(self.kept, 2)
+        os.close(self.kept)
+        self.lock.release()
+
+
+_no_lines_of_libtiff = _StandardError()
+
+
 @contextmanager
 def _silent(logger: logging.Logger):
     was_disabled, logger.disabled = logger.disabled, True
@@ -295,7 +317,8 @@ def _read_tiff(path: Path, image: Image.Image | None) -> tuple[np.ndarray, bytes
             return _upright_tiff(page), profile
         is_plain_grey = page.photometric == tifffile.PHOTOMETRIC.MINISBLACK and not page.extrasamples
         if image is not None and (page.bitspersample in (1, 8) or (page.bitspersample == 16 and is_plain_grey)):
-            return _read_pillow(image), profile
+            with _no_lines_of_libtiff:
+                return _read_pillow(image), profile
         layout = f"{page.compression.name} compression, {page.photometric.name} colours, {page.bitspersample} bits"
         raise _Refused(f"TIFF with {layout} is not read")
 
