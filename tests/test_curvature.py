@@ -22,6 +22,7 @@ from multigrade.curvature import (
     sharpness,
     spectral_density,
     stable_learning_rate,
+    tracing,
 )
 from multigrade.networks import MultiScaleNetwork, Network
 
@@ -85,9 +86,9 @@ def test_a_loss_made_anew_with_other_data_does_not_compile_again():
     network = Network((1, 4, 1))
     params, x, y = problem(network)
     dense_hessian(Partial(mean_squares, network, x, y), params)
-    before = products._linearise._cache_size(), products._apply_to_rows._cache_size()
+    before = tracing.run._cache_size(), tracing.run_rows._cache_size()
     dense_hessian(Partial(mean_squares, network, 2 * x, y + 1), params)
-    assert before == (products._linearise._cache_size(), products._apply_to_rows._cache_size())
+    assert before == (tracing.run._cache_size(), tracing.run_rows._cache_size())
 
 
 # ---- extreme eigenvalues ----
@@ -205,7 +206,7 @@ def test_a_hessian_that_is_not_finite_has_no_eigenvalues(size):
     found = extreme_eigenvalues(loss, params, 2)
     assert not found.converged
     assert np.isnan([found.smallest, found.largest]).all()
-    with pytest.warns(NotConverged, match="the Hessian is not finite"):
+    with pytest.warns(NotConverged, match="the loss is nan at params"):
         assert np.isnan(stable_learning_rate(loss, params))
 
 
@@ -263,7 +264,12 @@ def test_a_null_space_is_not_negative():
     density = spectral_density(Partial(lambda a, w: 0.5 * jnp.sum((a @ w) ** 2), matrix), np.zeros(100))
     assert density.fraction_below(0.0) == 0
     with pytest.raises(FloatingPointError, match="not finite"):
-        spectral_density(lambda w: jnp.sum(jnp.sqrt(w)), -np.ones(5))
+        spectral_density(lambda w: jnp.sum(w**1.5), np.zeros(5))
+    with pytest.warns(NotConverged, match="the Hessian is not finite"):
+        assert np.isnan(sharpness(lambda w: jnp.sum(w**1.5), np.zeros(5)))
+    negative = extreme_eigenvalues(lambda w: jnp.sum(jnp.log(w)), -np.ones(5), 1)  # its Hessian is -1, its value NaN
+    assert not negative.converged
+    assert np.isnan(negative.largest).all()
 
 
 # ---- density ----

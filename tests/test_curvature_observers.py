@@ -11,11 +11,13 @@ from multigrade.cli import app
 from multigrade.commands._spectrum import check_options, load_problem, run_spectrum, structure_for
 from multigrade.commands.spectrum import Spectrum
 from multigrade.curvature import (
+    ExponentObserver,
     SafeRate,
     SpectrumObserver,
     edge_of_stability,
     iteration_spectrum,
     load_spectrum,
+    look,
     summarise_spectrum,
 )
 from multigrade.curvature.figure import spectrum_figure
@@ -102,10 +104,22 @@ def test_edge_of_stability_ignores_eigenvalues_that_were_not_found():
     spectrum = iteration_spectrum(lambda w: (w**2).sum(), np.ones(3), 0.1, 1)
     rule = edge_of_stability(-0.95)
     assert rule(spectrum) is None
-    object.__setattr__(spectrum, "smallest", np.array([np.nan]))
+    object.__setattr__(spectrum.hessian, "largest", np.array([np.nan]))
     assert rule(spectrum) is None
-    object.__setattr__(spectrum, "smallest", np.array([-0.96]))
+    object.__setattr__(spectrum.hessian, "largest", np.array([19.6]))
     assert "-0.96" in str(rule(spectrum))
+
+
+def test_a_look_from_another_loop_is_that_of_our_own():
+    """Heavy ball by hand: the same numbers as the spectrum of its map, and a rate below the threshold."""
+    loss, w, optimiser = lambda w: 5 * w @ w, np.ones(2, np.float32), optax.sgd(0.1, momentum=0.9)
+    seen = look(SpectrumObserver(num=2, rules=(edge_of_stability(0.99),)), 3, loss, w, optimiser)
+    assert seen.values["ratio"] == pytest.approx(10 / 38)
+    assert seen.stop is not None
+    safe = look(SafeRate(), 3, loss, w, optax.sgd(1.0), learning_rate=0.3, carry=None)
+    assert safe.learning_rate == pytest.approx(0.8 * 2 / 10)
+    with pytest.raises(TypeError, match="lyapunov_exponents"):
+        look(ExponentObserver(), 0, loss, w, optimiser)
 
 
 def test_safe_rate_descends_where_the_given_rate_diverges():

@@ -15,6 +15,7 @@ from multigrade.curvature import (
     map_spectrum,
     optimiser_map,
     spectrum_of_map,
+    tracing,
 )
 from multigrade.curvature.arnoldi import find_leading
 from multigrade.networks import Network
@@ -241,12 +242,13 @@ def test_a_step_that_moves_an_auxiliary_variable_has_the_jacobian_of_the_loops_o
     (_, u_next), gradient = problem.objective.value_and_grad(params, u, problem.data)
     whole = auxiliary_map(problem.objective, params, u, problem.data, "gd", learning_rate=rate)
     with jax.enable_x64(True):
-        after = whole.step(whole.point)
-        flat, unravel = ravel_pytree((whole.point[0], whole.point[2]))
+        point = tracing.widen(whole.point)
+        after = whole.step(point)
+        flat, unravel = ravel_pytree((point[0], point[2]))
 
         def step(z):
             theta, u = unravel(z)
-            theta, _, u = whole.step((theta, whole.point[1], u))
+            theta, _, u = whole.step((theta, point[1], u))
             return ravel_pytree((theta, u))[0]
 
         expected = np.asarray(jax.jacfwd(step)(flat))

@@ -16,10 +16,11 @@ from collections.abc import Iterable
 import jax
 import numpy as np
 from jax import Array
+from jax.tree_util import Partial
 
-from multigrade.curvature import NotConverged, extreme_eigenvalues
-from multigrade.curvature.products import Loss, as_pytree, widen
-from multigrade.curvature.spectrum import iteration_spectrum_of
+from multigrade.curvature import IterationSpectrum, NotConverged, extreme_eigenvalues
+from multigrade.curvature.products import Loss
+from multigrade.curvature.tracing import widen
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,7 +88,7 @@ def check_learning_rate(loss: Loss, trajectory: Iterable, learning_rate: float, 
             warnings.warn(found.sentence, NotConverged, stacklevel=2)
             return RateCheck(learning_rate, float("nan"), float("nan"))
         alpha = max(alpha, found.norm)
-        tau = max(tau, iteration_spectrum_of(found, learning_rate).norm)
+        tau = max(tau, IterationSpectrum(learning_rate, found).norm)
         vectors = found.vectors
     if vectors is None:
         raise ValueError("trajectory must hold at least one set of parameters; got none")
@@ -137,7 +138,7 @@ def linearised_descent(loss: Loss, params, learning_rate: float, num_steps: int)
     if num_steps < 1:
         raise ValueError(f"num_steps must be at least 1; got {num_steps!r}")
     with jax.enable_x64(True):
-        final, history = _descend(widen(as_pytree(loss)), widen(params), float(learning_rate), num_steps)
+        final, history = _descend(widen(Partial(loss)), widen(params), float(learning_rate), num_steps)
         (current, linearised), rows = final, [np.asarray(row) for row in history]
         return LinearisedDescent(jax.tree.map(np.asarray, current), jax.tree.map(np.asarray, linearised), *rows)
 

@@ -6,18 +6,18 @@
     map_spectrum(loss, params, optax.adam(1e-3), state).values          # of Adam's own step, complex
     preconditioned_curvature(loss, params, "adam", state).sentence      # inside or outside its threshold
 
-A loss is any function of a pytree of parameters. Make it a ``jax.tree_util.Partial`` of a fixed function and its data
-to compile once for many calls. A plain function is compiled once as well, with what it closes over at that moment: if
-that changes, make it a ``Partial``, or another function.
+A loss is any function of a pytree of parameters. What it closes over is read at every call, and it is compiled again
+only where its program is another one. A function that was compiled by the caller (``jax.jit`` inside the loss) keeps
+what it closed over when it was, as JAX has it.
 """
 
 from .density import SpectralDensity, spectral_density
-from .exponents import ExponentObserver
+from .exponents import ExponentObserver, lyapunov_exponents
 from .figure import spectrum_figure
 from .frequencies import FrequencyErrors, frequency_errors, frequency_figure, frequency_metrics
 from .map_spectrum import MapSpectrum, map_spectrum, spectrum_of_map
 from .maps import IterationMap, auxiliary_map, optimiser_map
-from .observers import EdgeOfStability, SafeRate, SpectrumObserver, StepSpectrum, edge_of_stability
+from .observers import EdgeOfStability, SafeRate, SpectrumObserver, StepSpectrum, edge_of_stability, look
 from .preconditioned import (
     NoPreconditioner,
     PreconditionedCurvature,
@@ -25,7 +25,15 @@ from .preconditioned import (
     preconditioned_curvature,
     preconditioner,
 )
-from .products import HessianOperator, dense_hessian, hessian_vector_product
+from .products import (
+    DifferenceOperator,
+    HessianOperator,
+    Operator,
+    dense_hessian,
+    empirical_fisher,
+    gauss_newton,
+    hessian_vector_product,
+)
 from .spectrum import (
     ExtremeEigenvalues,
     IterationSpectrum,
@@ -37,11 +45,14 @@ from .spectrum import (
     sharpness,
     stable_learning_rate,
 )
+from .traces import Estimate, diagonal, trace
 from .tracking import load_spectrum, summarise_spectrum
 from .warning import SpikeWarning
 
 __all__ = [
+    "DifferenceOperator",
     "EdgeOfStability",
+    "Estimate",
     "ExponentObserver",
     "ExtremeEigenvalues",
     "FrequencyErrors",
@@ -51,6 +62,7 @@ __all__ = [
     "MapSpectrum",
     "NoPreconditioner",
     "NotConverged",
+    "Operator",
     "PreconditionedCurvature",
     "Preconditioner",
     "SafeRate",
@@ -61,15 +73,20 @@ __all__ = [
     "auxiliary_map",
     "block_eigenvalues",
     "dense_hessian",
+    "diagonal",
     "edge_of_stability",
+    "empirical_fisher",
     "extreme_eigenvalues",
     "frequency_errors",
     "frequency_figure",
     "frequency_metrics",
+    "gauss_newton",
     "hessian_vector_product",
     "iteration_spectrum",
     "largest_eigenvalue",
     "load_spectrum",
+    "look",
+    "lyapunov_exponents",
     "map_spectrum",
     "optimiser_map",
     "preconditioned_curvature",
@@ -80,4 +97,5 @@ __all__ = [
     "spectrum_of_map",
     "stable_learning_rate",
     "summarise_spectrum",
+    "trace",
 ]

@@ -10,12 +10,14 @@ log |1 - eta lambda|.
     observer = ExponentObserver(every=1000)
     fit_grades(structure, x, y, Plan(10_000, "adam", batch_size=64, observers=[observer]))
 
+``lyapunov_exponents`` does the same outside of this package's loop, over any iterable of batches.
+
 Entries at which a step has no derivative (Adam's second moments of neurons that sleep are exactly 0) are held: their
 tangents are 0. Lengths are measured in the units of the run, over parameters and state together.
 """
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import jax
@@ -25,6 +27,9 @@ from jax import Array
 from jax.flatten_util import ravel_pytree
 
 from ..training.observers import Observation, Snapshot
+from ..training.program import Moving, take_update
+from .maps import started
+from .products import check_params
 
 
 class TangentState(NamedTuple):
@@ -137,3 +142,49 @@ class ExponentObserver:
             "held": np.int32(state.num_held),
         }
         return Observation(values, carry={"sums": sums, "seen": np.int32(seen)})
+
+
+def lyapunov_exponents(
+    loss, params, optimiser, batches: Iterable, state=None, *, num: int = 4, reorthogonalise: int = 10,
+    learning_rate: float | None = None,
+) -> np.ndarray:  # fmt: skip
+    """The ``num`` largest exponents per step along the steps that an optimiser takes on the batches, one for each.
+
+    Parameters
+    ----------
+    loss : from (parameters, batch) to a number
+    params : where the first step starts
+    optimiser : a name ("gd", "momentum", "adam", "muon") or any optax transformation
+    batches : an iterable; as many as are to be gone through
+    state : the optimiser's state at the start; a new one if None
+    num : tangent vectors
+    reorthogonalise : steps between the moments at which they are made orthonormal again
+    learning_rate : multiplies the updates; that of the name, or 1 for an optax transformation, if None
+
+    Returns
+    -------
+    array
+        (num,), falling for a long run.
+    """
+    check_params(params)
+    transformation, state, rate = started(optimiser, params, state, learning_rate)
+    tangents = Tangents(num, reorthogonalise)
+    now = Moving(jnp.int32(0), jax.tree.map(jnp.asarray, params), state, ())
+
+    @jax.jit
+    def step(now, carried, batch):
+        def plain(now):
+            value, gradient = jax.value_and_grad(loss)(now.params, batch)
+            point = now.params, now.optimiser
+            params, optimiser = take_update(transformation, rate, point, value, gradient, lambda p: loss(p, batch))
+            return Moving(now.step + 1, params, optimiser, ()), value
+
+        return tangents.step(plain, now, carried)
+
+    carried = tangents.init(now)
+    for batch in batches:
+        now, _, carried = step(now, carried, batch)
+    seen = int(now.step) - int(now.step) % reorthogonalise
+    if not seen:
+        raise ValueError(f"batches must hold at least reorthogonalise = {reorthogonalise}; got {int(now.step)}")
+    return np.asarray(carried.sums, np.float64) / seen

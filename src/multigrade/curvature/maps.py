@@ -3,15 +3,16 @@
     z = (theta, s);   (u, s') = update(grad F(theta), s, theta);   theta' = theta + rate * u;   z' = (theta', s')
 
 For gradient descent J = I - eta H; with momentum, Adam or Muon the state moves too and J is larger and not symmetric.
-J v is one forward derivative of the step (``jax.linearize``), J' v its transpose. Integers, random keys and whatever
-the step hands on unchanged (coefficients, say) are held fixed. All in float64, as in ``products``.
+The step is the training loop's own, ``training.program.take_update``. Its derivative, traced once, takes changes of the
+gradient, of the state and of the parameters; the change of the gradient is H times that of the parameters. So J v costs
+one product with H, which may be one over batches. Integers, random keys and whatever the step hands on unchanged
+(coefficients, say) are held fixed. All in float64, as in ``products``.
 
 Neurons that sleep (0 on all data) have a gradient that is exactly 0, so Adam's second moment is 0 and its root has no
 derivative there. Such coordinates are held: the parameter and its moments are taken out of z, for the step leaves them
 where they are. ``num_held`` says how many entries of z these are.
 """
 
-import dataclasses
 import functools
 from typing import Any
 
@@ -20,11 +21,12 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 from jax.flatten_util import ravel_pytree
-from jax.tree_util import Partial
 
 from ..training.optimisers import default_rate, make_optimiser
+from ..training.program import take_update
 from .arnoldi import Balanced, Krylov
-from .products import CPU_FRIENDLY, Loss, apply, as_pytree, is_symmetric, num_parameters, widen
+from .products import Loss, Operator, as_operator, check_params, is_symmetric, num_parameters
+from .tracing import linearise, run, run_transposed
 
 LINE_SEARCHES = (optax.ScaleByZoomLinesearchState, optax.ScaleByBacktrackingLinesearchState)
 
@@ -32,19 +34,6 @@ NOT_FINITE = (
     "the step and its derivative are not finite at this point, and eigenvalues are NaN; look at the loss, at params "
     "and at the optimiser's state"
 )
-
-
-@dataclasses.dataclass(frozen=True)
-class OptimiserStep:
-    """(loss, rate, (params, state)) -> (params, state) after one step, as the training loop takes it."""
-
-    transformation: optax.GradientTransformationExtraArgs
-
-    def __call__(self, loss, rate, point):
-        params, state = point
-        value, gradient = jax.value_and_grad(loss)(params)
-        updates, state = self.transformation.update(gradient, state, params, value=value, grad=gradient, value_fn=loss)
-        return jax.tree.map(lambda p, u: p + jnp.asarray(rate, p.dtype) * u, params, updates), state
 
 
 class IterationMap:
@@ -55,60 +44,100 @@ class IterationMap:
 
     Parameters
     ----------
-    step : a ``jax.tree_util.Partial`` that takes the point to the next one
+    step : takes the point to the next one; ((loss, gradient), point) to it if there is a ``hessian``
     point : a pytree whose first entry are the parameters
+    hessian : of the loss whose gradient the step is given
     """
 
-    def __init__(self, step: Partial, point):
-        with jax.enable_x64(True):
-            self.step, self.point = widen(step), widen(point)
-            self.moving = _moving(self.step, self.point)
-            after, self._product = _linearise(self.moving, self.step, self.point)
-            self.size = sum(leaf.size for leaf in self._leaves(self.point))
+    def __init__(self, step, point, hessian: Operator | None = None):
+        check_params(point[0])
+        self.step, self.point, self.hessian, self.num_products = step, point, hessian, 0
         self.num_parameters = num_parameters(point[0])
-        self.num_products = 0
+        self._gradient = np.zeros(0)
+        if hessian is not None:
+            value, gradient = hessian.value_and_gradient
+            self._gradient = np.append(value, gradient)
+        at, x = linearise(self._flat_step, (step, point))
+        after, _, self._product = at.at(x)
+        self._x, self.size = np.array(x), len(after)
         self.is_held = np.zeros(self.size, bool)
         if not np.isfinite(after).all():
             raise FloatingPointError(NOT_FINITE)
-        self._hold()
-
-    def _leaves(self, point) -> list:
-        return [leaf for leaf, moves in zip(jax.tree.leaves(point), self.moving, strict=True) if moves]
-
-    def _hold(self) -> None:
-        """Find the entries without a derivative and take them out, with what belongs to the same parameters."""
         probe = np.random.default_rng(4).standard_normal(self.size)
         bad = ~np.isfinite(self(probe))
         if not bad.any():
             return
-        with jax.enable_x64(True):
-            held = _spread(self.point, self.moving, bad)
-            # In the state any positive number will do where there was 0: what is held is not used. Parameters stay.
-            num_own = len(jax.tree.leaves(self.point[0]))
-            safe = [
-                leaf if index < num_own else jnp.where(hold & (leaf == 0), 1, leaf)
-                for index, (leaf, hold) in enumerate(zip(self._leaves(self.point), held, strict=True))
-            ]
-            leaves, structure = jax.tree.flatten(self.point)
-            replaced = iter(safe)
-            leaves = [next(replaced) if moves else leaf for leaf, moves in zip(leaves, self.moving, strict=True)]
-            _, self._product = _linearise(self.moving, self.step, jax.tree.unflatten(structure, leaves))
-            self.is_held = np.concatenate([np.ravel(hold) for hold in held])
+        # Entries without a derivative are taken out, with what belongs to the same parameters. In the state any
+        # positive number will do where there was 0: what is held is not used. Parameters stay.
+        self.is_held = self._with_same_owners(bad)
+        state = slice(len(self._gradient) + self.num_parameters, None)
+        self._x[state][self.is_held[self.num_parameters :] & (self._x[state] == 0)] = 1
+        _, _, self._product = at.at(self._x)
         if self.is_held.all() or not np.isfinite(self(probe)).all():
             raise FloatingPointError(NOT_FINITE)
 
+    def _flat_step(self, given, _):
+        """The step as a function of z, and of the loss and its gradient if there is a Hessian; and these."""
+        step, point = given
+        unravel_params = ravel_pytree(point[0])[1]
+
+        def taken(slope, point):
+            return step((slope[0], unravel_params(slope[1:])), point) if len(slope) else step(point)
+
+        # In z are the leaves that are floating, and changed by the step.
+        slope = jnp.asarray(self._gradient, jnp.result_type(float))
+        traced = jax.make_jaxpr(lambda point: taken(slope, point))(point).jaxpr
+        leaves, structure = jax.tree.flatten(point)
+        self._moving = tuple(
+            bool(jnp.issubdtype(jnp.asarray(leaf).dtype, jnp.floating) and before is not after)
+            for leaf, before, after in zip(leaves, traced.invars, traced.outvars, strict=True)
+        )
+
+        def of_moving(given):
+            slope, moved = given
+            replaced = iter(moved)
+            here = [next(replaced) if moves else leaf for leaf, moves in zip(leaves, self._moving, strict=True)]
+            return self._moved(jax.tree.leaves(taken(slope, jax.tree.unflatten(structure, here)))), []
+
+        return of_moving, (self._gradient, self._moved(leaves))
+
+    def _moved(self, leaves) -> list:
+        return [leaf for leaf, moves in zip(leaves, self._moving, strict=True) if moves]
+
+    def _with_same_owners(self, bad: np.ndarray) -> np.ndarray:
+        """Entries like ``bad``, and those of the same parameters elsewhere in z.
+
+        A leaf of the state belongs to the parameters whose path ends its own, if their shapes agree (optax's do).
+        """
+        moved = self._moved(jax.tree_util.tree_leaves_with_path(self.point))
+        parts = np.split(bad, np.cumsum([np.size(leaf) for _, leaf in moved])[:-1])
+        owners = [owner_of(path, leaf, self.point[0]) for path, leaf in moved]
+        return np.concatenate(
+            [
+                np.logical_or.reduce([part for part, owner in zip(parts, owners, strict=True) if owner == mine])
+                for mine in owners
+            ]
+        )
+
     def __call__(self, v: np.ndarray) -> np.ndarray:
-        return self._applied(apply, v)
+        self.num_products += 1
+        v = np.where(self.is_held, 0, np.asarray(v, np.float64).reshape(-1))
+        if self.hessian is not None:
+            change = v[: self.num_parameters]
+            v = np.concatenate([[self._gradient[1:] @ change], self.hessian(change), v])
+        with jax.enable_x64(True):
+            return np.where(self.is_held, 0, np.asarray(run(self._product, v)))
 
     def transpose(self, v: np.ndarray) -> np.ndarray:
         """J' v."""
-        return self._applied(_apply_transposed, v)
-
-    def _applied(self, product, v: np.ndarray) -> np.ndarray:
         self.num_products += 1
         v = np.where(self.is_held, 0, np.asarray(v, np.float64).reshape(-1))
         with jax.enable_x64(True):
-            return np.where(self.is_held, 0, np.asarray(product(self._product, v)))
+            found = np.array(run_transposed(self._product, self._x, v))
+        slope, out = np.split(found, [len(self._gradient)])
+        if self.hessian is not None:
+            out[: self.num_parameters] += self.hessian(slope[1:]) + slope[0] * self._gradient[1:]
+        return np.where(self.is_held, 0, out)
 
     def dense(self) -> np.ndarray:
         """J as a matrix, for small maps."""
@@ -135,7 +164,7 @@ def optimiser_map(loss: Loss, params, optimiser, state=None, *, learning_rate: f
 
     Parameters
     ----------
-    loss : from parameters to a number; any JAX function
+    loss : from parameters to a number; any JAX function, or a ``HessianOperator`` made of one at ``params``
     params : the pytree of arrays at which the step is taken
     optimiser : a name ("gd", "momentum", "adam", "muon") or any optax transformation
     state : the optimiser's state at this point; that of its start if None
@@ -146,22 +175,17 @@ def optimiser_map(loss: Loss, params, optimiser, state=None, *, learning_rate: f
     IterationMap
         Its products with J and J', as a linear operator.
     """
+    check_params(params)
     transformation, state, rate = started(optimiser, params, state, learning_rate)
-    return IterationMap(Partial(OptimiserStep(transformation), as_pytree(loss), rate), (params, state))
+
+    def step(slope, point):
+        return take_update(transformation, rate, point, *slope, no_other_point)
+
+    return IterationMap(step, (params, state), as_operator(loss, params))
 
 
-@dataclasses.dataclass(frozen=True)
-class AuxiliaryStep:
-    """(objective, data, rate, (params, state, u)) after one step: u moves first, then the parameters at the new u."""
-
-    transformation: optax.GradientTransformationExtraArgs
-
-    def __call__(self, objective, data, rate, point):
-        params, state, u = point
-        u = objective.move(params, u, data)
-        step = OptimiserStep(self.transformation)
-        params, state = step(lambda theta: objective.at(theta, u, data), rate, (params, state))
-        return params, state, u
+def no_other_point(_):
+    raise ValueError("optimiser must not ask for the loss at other points for its map to have a derivative")
 
 
 def auxiliary_map(
@@ -189,7 +213,14 @@ def auxiliary_map(
         Of parameters, state and u.
     """
     transformation, state, rate = started(optimiser, params, state, learning_rate)
-    return IterationMap(Partial(AuxiliaryStep(transformation), objective, data, rate), (params, state, auxiliary))
+
+    def step(point):
+        params, state, u = point
+        u = objective.move(params, u, data)
+        loss, gradient = jax.value_and_grad(objective.at)(params, u, data)
+        return *take_update(transformation, rate, (params, state), loss, gradient, no_other_point), u
+
+    return IterationMap(step, (params, state, auxiliary))
 
 
 def started(optimiser, params, state=None, learning_rate: float | None = None):
@@ -197,6 +228,8 @@ def started(optimiser, params, state=None, learning_rate: float | None = None):
 
     ValueError for an optimiser that searches along a line: where the search ends is no smooth function.
     """
+    if isinstance(optimiser, optax.MultiSteps):
+        optimiser = optimiser.gradient_transformation()
     transformation = make_optimiser(optimiser)
     rate = default_rate(optimiser) if learning_rate is None else float(learning_rate)
     state = transformation.init(jax.tree.map(jnp.asarray, params)) if state is None else state
@@ -206,58 +239,9 @@ def started(optimiser, params, state=None, learning_rate: float | None = None):
     return transformation, state, rate
 
 
-def _moving(step, point) -> tuple[bool, ...]:
-    """Which leaves of the point are in z: floating, and changed by the step."""
-    traced = _after.trace(step, point).jaxpr.jaxpr
-    before, after = traced.invars, traced.outvars
-    kinds = [jnp.issubdtype(leaf.dtype, jnp.floating) for leaf in map(jnp.asarray, jax.tree.leaves(point))]
-    return tuple(bool(k and a is not b) for k, b, a in zip(kinds, before[-len(kinds) :], after, strict=True))
-
-
-@jax.jit  # never run; it remembers steps that were traced before
-def _after(step, point):
-    return step(point)
-
-
-@jax.jit(static_argnums=0, compiler_options=CPU_FRIENDLY)
-def _linearise(moving: tuple[bool, ...], step, point):
-    leaves, structure = jax.tree.flatten(point)
-    flat, unravel = ravel_pytree([leaf for leaf, moves in zip(leaves, moving, strict=True) if moves])
-
-    def flat_step(z):
-        replaced = iter(unravel(z))
-        here = [next(replaced) if moves else leaf for leaf, moves in zip(leaves, moving, strict=True)]
-        there = jax.tree.leaves(step(jax.tree.unflatten(structure, here)))
-        return ravel_pytree([leaf for leaf, moves in zip(there, moving, strict=True) if moves])[0]
-
-    return jax.linearize(flat_step, flat)
-
-
-@jax.jit(compiler_options=CPU_FRIENDLY)
-def _apply_transposed(product, v):
-    return jax.linear_transpose(product, v)(v)[0]
-
-
-def _spread(point, moving, bad: np.ndarray) -> list[np.ndarray]:
-    """For each moving leaf, which entries are held: those of ``bad``, and those of the same parameters elsewhere.
-
-    A leaf of the state belongs to the parameters whose path ends its own, if their shapes agree (optax's moments do).
-    """
-    paths = [(path, leaf) for path, leaf in jax.tree_util.tree_flatten_with_path(point)[0]]
-    moved = [entry for entry, moves in zip(paths, moving, strict=True) if moves]
-    parts = np.split(bad, np.cumsum([leaf.size for _, leaf in moved])[:-1])
-    own = [part.reshape(leaf.shape) for part, (_, leaf) in zip(parts, moved, strict=True)]
-    owners = [owner_of(path, leaf, point[0]) for path, leaf in moved]
-    return [
-        np.logical_or.reduce([other for other, owner in zip(own, owners, strict=True) if owner == mine])
-        for mine in owners
-    ]
-
-
 def owner_of(path, leaf, params) -> tuple[Any, ...]:
     """The path, in ``params``, of the parameters that a leaf belongs to; its own path where there are none."""
-    names = [(other, tree) for other, tree in jax.tree_util.tree_flatten_with_path(params)[0]]
-    for other, owner in names:
+    for other, owner in jax.tree_util.tree_leaves_with_path(params):
         if path[len(path) - len(other) :] == other and np.shape(owner) == np.shape(leaf):
             return other
     return ("state", *path)

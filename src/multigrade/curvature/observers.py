@@ -19,12 +19,12 @@ from collections.abc import Callable, Mapping
 import jax
 import numpy as np
 
-from ..training.observers import Observation, Snapshot
+from ..training.observers import Observation, Observer, Snapshot
 from ..training.optimisers import make_optimiser
 from .map_spectrum import MapSpectrum, spectrum_of_map
-from .maps import optimiser_map
+from .maps import optimiser_map, started
 from .preconditioned import NoPreconditioner, PreconditionedCurvature, preconditioned_curvature
-from .products import num_parameters
+from .products import Loss, num_parameters
 from .spectrum import ExtremeEigenvalues, IterationSpectrum, iteration_spectrum, largest_eigenvalue
 
 MAX_PRODUCTS = 600  # at one look: ten eigenvalues in a crowd at 1 are not worth more of a run's time
@@ -72,12 +72,9 @@ class EdgeOfStability:
     threshold: float
 
     def __call__(self, spectrum: IterationSpectrum | StepSpectrum) -> str | None:
-        if isinstance(spectrum, IterationSpectrum):
-            edge, what = spectrum.smallest[0], "the smallest eigenvalue of I - eta H"
-        else:
-            edge, what = spectrum.edge, "the smallest eigenvalue of the step, its preconditioner frozen,"
-        if edge < self.threshold:  # NaN, an eigenvalue that was not found, stops nothing
-            return f"{what} is {edge:.4g}, below {self.threshold:g}"
+        what = "I - eta H" if isinstance(spectrum, IterationSpectrum) else "the step, its preconditioner frozen,"
+        if spectrum.edge < self.threshold:  # NaN, an eigenvalue that was not found, stops nothing
+            return f"the smallest eigenvalue of {what} is {spectrum.edge:.4g}, below {self.threshold:g}"
         return None
 
 
@@ -228,6 +225,44 @@ class SafeRate:
         rate = float(f"{self.fraction * limit / sharpness:.4g}") if sharpness > 0 else current_rate(snapshot)
         values = {"learning_rate": np.float64(rate), "sharpness": np.float64(sharpness)}
         return Observation(values, carry=_carry(found), learning_rate=rate)
+
+
+def look(
+    observer: Observer,
+    step: int,
+    loss: Loss,
+    params,
+    optimiser,
+    state=None,
+    *,
+    learning_rate: float | None = None,
+    carry: Mapping[str, np.ndarray] | None = None,
+) -> Observation:
+    """What an observer of this room sees of a run that somebody else's loop drives.
+
+        seen = look(SpectrumObserver(num=3), step, loss, params, optimiser, state)
+        seen.values["smallest"]                       # and, at the next look: carry=seen.carry
+
+    Parameters
+    ----------
+    observer : ``SpectrumObserver``, ``SafeRate`` or ``SpikeWarning``
+    step : how many steps were taken; a rule ends no run at step 0
+    loss : from parameters to a number: that of the step, or of all data
+    params : the present parameters
+    optimiser : a name, or the optax transformation of the run
+    state : the optimiser's state at this point; that of its start if None
+    learning_rate : multiplies the updates; that of the name, or 1 for an optax transformation, if None
+    carry : of the last observation, which makes a look cheaper
+
+    Returns
+    -------
+    Observation
+        ``values`` by name, ``carry``, and in ``stop`` and ``learning_rate`` what the observer asks for.
+    """
+    if hasattr(observer, "companion"):
+        raise TypeError(f"observer must not follow every step, as {type(observer).__name__} does: lyapunov_exponents")
+    transformation, state, rate = started(optimiser, params, state, learning_rate)
+    return observer.observe(Snapshot(0, step, step, params, loss, rate, None, transformation, state), carry)  # pyright: ignore[reportArgumentType]
 
 
 def current_rate(snapshot: Snapshot) -> float:

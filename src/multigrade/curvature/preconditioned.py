@@ -26,11 +26,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
-from jax.tree_util import Partial
 
-from .maps import owner_of, started
-from .products import Loss, as_pytree, widen
+from .maps import no_other_point, owner_of, started
+from .products import Loss, Operator, as_operator, check_params
 from .spectrum import extreme_eigenvalues, largest_eigenvalue
+from .tracing import widen
 
 
 class NoPreconditioner(ValueError):
@@ -122,7 +122,7 @@ def preconditioned_curvature(
 
     Parameters
     ----------
-    loss : from parameters to a number; any JAX function
+    loss : from parameters to a number, any JAX function; or an operator that knows its gradient
     params : the pytree of arrays at which the step is taken
     optimiser : a name ("gd", "momentum", "adam", "muon") or any optax transformation
     state : the optimiser's state at this point; that of its start if None
@@ -143,23 +143,17 @@ def preconditioned_curvature(
     'inside: the largest eigenvalue of P^-1 H is 20, the threshold 38'
     """
     _, state, rate = started(optimiser, params, state, learning_rate)
-    known = preconditioner(loss, params, optimiser, state)
-    with jax.enable_x64(True):
-        unravel = ravel_pytree(widen(params))[1]
-        scaled = Partial(_scaled, as_pytree(loss), params, unravel(jnp.sqrt(known.inverse)))
-        origin = jax.tree.map(lambda leaf: np.zeros(np.shape(leaf)), params)
+    hessian = as_operator(loss, params)
+    known = preconditioner(hessian, params, optimiser, state)
+    root = np.sqrt(known.inverse)
+    scaled = Operator(lambda v: root * hessian(root * v), hessian.size)  # similar to P^-1 H
     if num == 1:
-        found = largest_eigenvalue(scaled, origin, tolerance=tolerance, start=start)
+        found = largest_eigenvalue(scaled, tolerance=tolerance, start=start)
     else:
-        found = extreme_eigenvalues(scaled, origin, num, tolerance=tolerance, start=start)
+        found = extreme_eigenvalues(scaled, num=num, tolerance=tolerance, start=start)
     is_found = not np.isnan(found.largest).any()
     threshold = known.limit(rate) / rate if rate > 0 else float("inf")
     return PreconditionedCurvature(found.largest, threshold, rate, known, is_found, found.vectors)
-
-
-def _scaled(loss, params, root, change):
-    """The loss in coordinates whose Hessian is P^-1/2 H P^-1/2, similar to P^-1 H."""
-    return loss(jax.tree.map(lambda p, r, c: p + r * c, params, root, change))
 
 
 def preconditioner(loss: Loss, params, optimiser, state=None) -> Preconditioner:
@@ -167,7 +161,7 @@ def preconditioner(loss: Loss, params, optimiser, state=None) -> Preconditioner:
 
     Parameters
     ----------
-    loss : from parameters to a number; any JAX function
+    loss : from parameters to a number, any JAX function; or an operator that knows its gradient
     params : the pytree of arrays at which H is taken
     optimiser : its name, or an optax transformation
     state : the optimiser's; that of a first step if not given
@@ -177,11 +171,13 @@ def preconditioner(loss: Loss, params, optimiser, state=None) -> Preconditioner:
     Preconditioner
         The diagonal of P^-1, and the numbers that decide the threshold.
     """
+    check_params(params)
+    value, gradient = as_operator(loss, params).value_and_gradient
+    transformation, state, _ = started(optimiser, params, state)
     with jax.enable_x64(True):
-        params, loss = widen(jax.tree.map(jnp.asarray, params)), widen(as_pytree(loss))
-        transformation, state, _ = started(optimiser, params, state)
-        state, slots = widen(state), _slots(params, state)
-        probed = jax.tree.map(np.asarray, _probe(transformation, slots, loss, params, state))
+        params, state = widen(jax.tree.map(jnp.asarray, params)), widen(state)
+        slots = _slots(params, state)
+        probed = jax.tree.map(np.asarray, _probe(transformation, slots, value, gradient, params, state))
     return _read_off(*probed)
 
 
@@ -199,7 +195,7 @@ def _slots(params, state) -> tuple[tuple[int, ...], ...]:
 
 
 @jax.jit(static_argnums=(0, 1))
-def _probe(transformation, slots, loss, params, state):
+def _probe(transformation, slots, value, gradient, params, state):
     """Derivatives of the update at gradient 0 by gradient, moments and params, and the update itself."""
     leaves, structure = jax.tree.flatten(state)
     flat, unravel = ravel_pytree(params)
@@ -212,14 +208,13 @@ def _probe(transformation, slots, loss, params, state):
         params = unravel(w)
         updates, after = transformation.update(
             unravel(gradient), jax.tree.unflatten(structure, here), params,
-            value=loss(params), grad=unravel(gradient), value_fn=loss,
+            value=value, grad=unravel(gradient), value_fn=no_other_point,
         )  # fmt: skip
         after = jax.tree.leaves(after)
         return ravel_pytree(updates)[0], [_flat([after[i] for i in group]) for group in slots]
 
     none, ones = jnp.zeros_like(flat), jnp.ones_like(flat)
     moments = [_flat([leaves[i] for i in group]) for group in slots]
-    gradient = ravel_pytree(jax.grad(loss)(params))[0]
     taken_step, after = update(gradient, moments, flat)
     zeros = [none] * len(slots)
 

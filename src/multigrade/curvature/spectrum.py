@@ -6,14 +6,13 @@ run; small problems are solved densely. Whatever did not converge is NaN, with a
 
 import dataclasses
 import warnings
-from collections.abc import Mapping
 
 import jax
 import numpy as np
-from jax.tree_util import Partial
+from scipy.sparse.linalg import LinearOperator
 
 from .lanczos import Ends, Pairs, check_finite, find_ends
-from .products import HessianOperator, Loss, as_pytree, dense_hessian, num_parameters
+from .products import HessianOperator, Loss, Operator, as_operator, as_written, check_params, num_parameters
 
 # Up to here a dense Hessian and eigh take less time than Lanczos, and see every copy of a repeated eigenvalue.
 DENSE_SIZE = 256
@@ -63,14 +62,26 @@ class IterationSpectrum:
     Parameters
     ----------
     learning_rate : eta
-    smallest, largest : (num,)
     hessian : the eigenvalues of H that they come from
     """
 
     learning_rate: float
-    smallest: np.ndarray
-    largest: np.ndarray
     hessian: ExtremeEigenvalues
+
+    @property
+    def smallest(self) -> np.ndarray:
+        """The smallest eigenvalues of A, which belong to the largest of H."""
+        return 1 - self.learning_rate * self.hessian.largest
+
+    @property
+    def largest(self) -> np.ndarray:
+        """The largest eigenvalues of A."""
+        return 1 - self.learning_rate * self.hessian.smallest
+
+    @property
+    def edge(self) -> float:
+        """The smallest eigenvalue: at -1 descent begins to oscillate."""
+        return float(self.smallest[0])
 
     @property
     def norm(self) -> float:
@@ -80,12 +91,12 @@ class IterationSpectrum:
     @property
     def is_oscillating(self) -> bool:
         """Whether the smallest eigenvalue is at or below -1, that is eta >= 2 / lambda_max."""
-        return bool(self.smallest[0] <= -1)
+        return self.edge <= -1
 
 
 def extreme_eigenvalues(
-    loss: Loss,
-    params,
+    loss: Loss | LinearOperator,
+    params=None,
     num: int = 10,
     *,
     tolerance: float = 1e-5,
@@ -100,8 +111,8 @@ def extreme_eigenvalues(
 
     Parameters
     ----------
-    loss : from parameters to a number; any JAX function
-    params : the pytree of arrays at which H is taken
+    loss : from parameters to a number, any JAX function; or an operator, such as a ``HessianOperator``
+    params : the pytree of arrays at which H is taken; None for an operator
     num : how many at each end
     tolerance : largest residual, relative to ||H||
     start : ``vectors`` of an earlier call, near whose eigenvalues the search begins
@@ -113,7 +124,7 @@ def extreme_eigenvalues(
     ExtremeEigenvalues
         Both ends with residuals, and ``converged``.
     """
-    _check(params, num, tolerance, max_restarts, num_lanczos)
+    _check(_size(loss, params), num, tolerance, max_restarts, num_lanczos)
     options = {"tolerance": tolerance, "num_lanczos": num_lanczos, "max_restarts": max_restarts}
     return _extreme(loss, params, num, start=start, **options)
 
@@ -121,13 +132,14 @@ def extreme_eigenvalues(
 def block_eigenvalues(loss: Loss, params, num: int = 10, *, depth: int = 1, **options) -> dict[str, ExtremeEigenvalues]:
     """The extreme eigenvalues of the diagonal blocks of H, one block for each subtree at ``depth`` of the parameters.
 
-    By path in the parameters: for a network 1 gives its layers, 2 its weights and biases; for a list of grades 1 gives
-    the grades. Blocks with fewer than ``num`` parameters give all they have.
+    By path in the parameters, counted from where they first fork: for a network or a module 1 gives its layers, 2 its
+    weights and biases; for a list of grades 1 gives the grades. Blocks with fewer than ``num`` parameters give all they
+    have.
 
     Parameters
     ----------
-    loss : from parameters to a number; any JAX function
-    params : the pytree of arrays at which H is taken
+    loss : from parameters to a number, any JAX function; or an operator, such as a ``HessianOperator``
+    params : the pytree of arrays at which H is taken; None for an operator
     num : how many at each end
     depth : of the subtrees
     **options : those of ``extreme_eigenvalues``
@@ -137,20 +149,37 @@ def block_eigenvalues(loss: Loss, params, num: int = 10, *, depth: int = 1, **op
     dict
         ``ExtremeEigenvalues`` by path.
     """
-    blocks = block_losses(loss, params, depth)
-    return {
-        name: extreme_eigenvalues(block_loss, leaves, min(num, num_parameters(leaves)), **options)
-        for name, (block_loss, leaves) in blocks.items()
-    }
+    if depth < 1:
+        raise ValueError(f"depth must be at least 1; got {depth!r}")
+    paths, structure = jax.tree_util.tree_flatten_with_path(params)
+    fork = 0  # a module that holds nothing but a list of layers forks at the list
+    while len({path[: fork + 1] for path, _ in paths}) == 1 and len(paths) > 1:
+        fork += 1
+    groups: dict[str, list[int]] = {}
+    for index, (path, _) in enumerate(paths):
+        groups.setdefault(jax.tree_util.keystr(path[: fork + depth]), []).append(index)
+
+    def of_block(indices: list[int]) -> ExtremeEigenvalues:
+        def block_loss(block):
+            replaced = dict(zip(indices, block, strict=True))
+            leaves = [replaced.get(index, leaf) for index, (_, leaf) in enumerate(paths)]
+            return as_written(loss)(jax.tree.unflatten(structure, leaves))
+
+        block = [paths[index][1] for index in indices]
+        return extreme_eigenvalues(block_loss, block, min(num, num_parameters(block)), **options)
+
+    return {name: of_block(indices) for name, indices in groups.items()}
 
 
-def iteration_spectrum(loss: Loss, params, learning_rate: float, num: int = 10, **options) -> IterationSpectrum:
+def iteration_spectrum(
+    loss: Loss | LinearOperator, params, learning_rate: float, num: int = 10, **options
+) -> IterationSpectrum:
     """The extreme eigenvalues of I - eta H; ``options`` are those of ``extreme_eigenvalues``.
 
     Parameters
     ----------
-    loss : from parameters to a number; any JAX function
-    params : the pytree of arrays at which H is taken
+    loss : from parameters to a number, any JAX function; or an operator, such as a ``HessianOperator``
+    params : the pytree of arrays at which H is taken; None for an operator
     learning_rate : eta
     num : how many at each end
     **options : those of ``extreme_eigenvalues``
@@ -160,26 +189,20 @@ def iteration_spectrum(loss: Loss, params, learning_rate: float, num: int = 10, 
     IterationSpectrum
         Both ends, of I - eta H.
     """
-    return iteration_spectrum_of(extreme_eigenvalues(loss, params, num, **options), learning_rate)
-
-
-def iteration_spectrum_of(hessian: ExtremeEigenvalues, learning_rate: float) -> IterationSpectrum:
-    """The same from eigenvalues of H that are already there: lambda -> 1 - eta lambda turns the order round."""
     if not learning_rate >= 0:
         raise ValueError(f"learning_rate must be at least 0; got {learning_rate!r}")
-    smallest, largest = 1 - learning_rate * hessian.largest, 1 - learning_rate * hessian.smallest
-    return IterationSpectrum(float(learning_rate), smallest, largest, hessian)
+    return IterationSpectrum(float(learning_rate), extreme_eigenvalues(loss, params, num, **options))
 
 
 def largest_eigenvalue(
-    loss: Loss, params, *, tolerance: float = 1e-5, start: np.ndarray | None = None
+    loss: Loss | LinearOperator, params=None, *, tolerance: float = 1e-5, start: np.ndarray | None = None
 ) -> ExtremeEigenvalues:
     """lambda_max of H alone, as ``ExtremeEigenvalues`` of which only ``largest`` counts.
 
     Parameters
     ----------
-    loss : from parameters to a number; any JAX function
-    params : the pytree of arrays at which H is taken
+    loss : from parameters to a number, any JAX function; or an operator, such as a ``HessianOperator``
+    params : the pytree of arrays at which H is taken; None for an operator
     tolerance : largest residual, relative to ||H||
     start : vectors of an earlier call
 
@@ -188,19 +211,19 @@ def largest_eigenvalue(
     ExtremeEigenvalues
         With one eigenvalue in ``largest``.
     """
-    _check(params, 1, tolerance, 1)
+    _check(_size(loss, params), 1, tolerance, 1)
     return _extreme(
         loss, params, 1, only_high=True, tolerance=tolerance, start=start, num_lanczos=None, max_restarts=200
     )
 
 
-def sharpness(loss: Loss, params, *, tolerance: float = 1e-5) -> float:
+def sharpness(loss: Loss | LinearOperator, params=None, *, tolerance: float = 1e-5) -> float:
     """lambda_max, the largest eigenvalue of H; NaN and a ``NotConverged`` warning if it was not found.
 
     Parameters
     ----------
-    loss : from parameters to a number; any JAX function
-    params : the pytree of arrays at which H is taken
+    loss : from parameters to a number, any JAX function; or an operator, such as a ``HessianOperator``
+    params : the pytree of arrays at which H is taken; None for an operator
     tolerance : largest residual, relative to ||H||
 
     Returns
@@ -214,15 +237,15 @@ def sharpness(loss: Loss, params, *, tolerance: float = 1e-5) -> float:
     return float(found.largest[0])
 
 
-def stable_learning_rate(loss: Loss, params, *, tolerance: float = 1e-6) -> float:
+def stable_learning_rate(loss: Loss | LinearOperator, params=None, *, tolerance: float = 1e-6) -> float:
     """2 / lambda_max: above it gradient descent oscillates along the sharpest direction at ``params``.
 
     Infinite where no direction curves upwards; NaN, with a ``NotConverged`` warning, if lambda_max was not found.
 
     Parameters
     ----------
-    loss : from parameters to a number; any JAX function
-    params : the pytree of arrays at which H is taken
+    loss : from parameters to a number, any JAX function; or an operator, such as a ``HessianOperator``
+    params : the pytree of arrays at which H is taken; None for an operator
     tolerance : of lambda_max, relative to ||H||
 
     Returns
@@ -234,8 +257,7 @@ def stable_learning_rate(loss: Loss, params, *, tolerance: float = 1e-6) -> floa
     return float("inf") if largest <= 0 else 2 / largest
 
 
-def _check(params, num, tolerance, max_restarts, num_lanczos=None):
-    size = num_parameters(params)
+def _check(size: int, num, tolerance, max_restarts, num_lanczos=None):
     if not 1 <= num <= size:
         raise ValueError(f"num must be between 1 and the number of parameters ({size}); got {num!r}")
     if not 0 < tolerance < 1:
@@ -246,25 +268,35 @@ def _check(params, num, tolerance, max_restarts, num_lanczos=None):
         raise ValueError(f"num_lanczos must be above 2 num = {2 * num}; got {num_lanczos!r}")
 
 
+def _size(loss, params) -> int:
+    if isinstance(loss, LinearOperator):
+        return loss.shape[0]
+    check_params(params)
+    return num_parameters(params)
+
+
 def _extreme(loss, params, num, **options) -> ExtremeEigenvalues:
     try:
-        return _extreme_finite(loss, params, num, **options)
+        return _extreme_finite(as_operator(loss, params), num, **options)
     except FloatingPointError as error:
-        none, vectors = np.full(num, np.nan), np.zeros((0, num_parameters(params)))
+        none, vectors = np.full(num, np.nan), np.zeros((0, _size(loss, params)))
         return ExtremeEigenvalues(none, none, none, none, False, str(error), 0, vectors)
 
 
-def _extreme_finite(loss, params, num, *, only_high=False, tolerance, start, num_lanczos, max_restarts):
-    size = num_parameters(params)
-    if size <= max(DENSE_SIZE, 8 * num):
-        return _extreme_dense(loss, params, num)
-    operator = HessianOperator(loss, params)
-    # ARPACK estimates residuals; they are measured below, and half of the tolerance leaves room for the difference.
-    options = {"num_lanczos": num_lanczos, "maxiter": max_restarts, "tol": tolerance / 2}
-    is_small = size <= DENSE_IF_REPEATED
-    ends = find_ends(operator, num, only_high=only_high, start=start, max_copies=0 if is_small else 4 * num, **options)
-    if ends is None and is_small:
-        return _extreme_dense(loss, params, num)
+def _extreme_finite(operator: Operator, num, *, only_high=False, tolerance, start, num_lanczos, max_restarts):
+    if isinstance(operator, HessianOperator) and not np.isfinite(operator.value):
+        raise FloatingPointError(f"the loss is {operator.value} at params, and eigenvalues there are NaN")
+    size, before, ends = operator.size, operator.num_products, None
+    can_be_dense = size <= DENSE_IF_REPEATED
+    if size > max(DENSE_SIZE, 8 * num):
+        # ARPACK estimates residuals; they are measured below, and half of the tolerance leaves room for the difference.
+        options = {"num_lanczos": num_lanczos, "maxiter": max_restarts, "tol": tolerance / 2}
+        copies = 0 if can_be_dense else 4 * num
+        ends = find_ends(operator, num, only_high=only_high, start=start, max_copies=copies, **options)
+    else:
+        can_be_dense = True
+    if ends is None and can_be_dense:
+        return _extreme_dense(operator, num)
     none = Pairs(np.zeros(0), np.zeros((0, size)))
     low, high, norm = ends or Ends(none, none)
     scale = np.max(np.abs(np.concatenate([low.values, high.values])), initial=norm)
@@ -278,56 +310,25 @@ def _extreme_finite(loss, params, num, *, only_high=False, tolerance, start, num
 
     smallest, largest = finish(*low), finish(high.values[::-1], high.vectors[::-1])
     asked = largest[0] if only_high else np.concatenate([smallest[0], largest[0]])
-    num_missing = int(np.count_nonzero(np.isnan(asked)))
-    sentence = _sentence(num_missing, len(asked), tolerance, operator.num_products, only_high)
+    num_missing, num_products = int(np.count_nonzero(np.isnan(asked))), operator.num_products - before
+    sentence = f"{len(asked)} eigenvalues converged after {num_products} products"
+    if num_missing:
+        others = "" if only_high else ", or raise num_lanczos or max_restarts of extreme_eigenvalues"
+        sentence = (
+            f"{num_missing} of {len(asked)} eigenvalues did not converge to {tolerance:g} ||H|| within {num_products} "
+            f"products and are NaN; loosen tolerance{others}"
+        )
     vectors = np.concatenate([low.vectors, high.vectors])
     return ExtremeEigenvalues(
-        smallest[0], largest[0], smallest[1], largest[1], num_missing == 0, sentence, operator.num_products, vectors
+        smallest[0], largest[0], smallest[1], largest[1], num_missing == 0, sentence, num_products, vectors
     )
 
 
-def _sentence(num_missing, num_asked, tolerance, num_products, has_tolerance_alone) -> str:
-    if not num_missing:
-        return f"{num_asked} eigenvalues converged after {num_products} Hessian-vector products"
-    others = "" if has_tolerance_alone else ", or raise num_lanczos or max_restarts of extreme_eigenvalues"
-    return (
-        f"{num_missing} of {num_asked} eigenvalues did not converge to {tolerance:g} ||H|| within {num_products} "
-        f"Hessian-vector products and are NaN; loosen tolerance{others}"
-    )
-
-
-def _extreme_dense(loss, params, num) -> ExtremeEigenvalues:
-    hessian = dense_hessian(loss, params)
-    check_finite(hessian)
-    values = np.linalg.eigvalsh(hessian)
-    sentence = f"all {len(values)} eigenvalues were computed from the dense Hessian"
+def _extreme_dense(operator: Operator, num) -> ExtremeEigenvalues:
+    matrix = operator.dense()
+    check_finite(matrix)
+    values = np.linalg.eigvalsh(matrix)
+    sentence = f"all {len(values)} eigenvalues were computed from the dense matrix"
     # LAPACK is backward stable: its residuals are rounding, far below any tolerance worth asking for.
     zero, none = np.zeros(num), np.zeros((0, len(values)))
     return ExtremeEigenvalues(values[:num], values[::-1][:num], zero, zero, True, sentence, len(values), none)
-
-
-@dataclasses.dataclass(frozen=True)
-class _BlockLoss:
-    """The loss as a function of some leaves of the parameters; equal for equal indices, so that it compiles once."""
-
-    indices: tuple[int, ...]
-
-    def __call__(self, loss, params, block):
-        leaves, structure = jax.tree.flatten(params)
-        for index, leaf in zip(self.indices, block, strict=True):
-            leaves[index] = leaf
-        return loss(jax.tree.unflatten(structure, leaves))
-
-
-def block_losses(loss: Loss, params, depth: int) -> Mapping[str, tuple[Loss, list]]:
-    """For every subtree at ``depth`` of the parameters, by path: the loss as a function of its leaves, and those."""
-    if depth < 1:
-        raise ValueError(f"depth must be at least 1; got {depth!r}")
-    paths = jax.tree_util.tree_flatten_with_path(params)[0]
-    groups: dict[str, list[int]] = {}
-    for index, (path, _) in enumerate(paths):
-        groups.setdefault(jax.tree_util.keystr(path[:depth]), []).append(index)
-    return {
-        name: (Partial(_BlockLoss(tuple(indices)), as_pytree(loss), params), [paths[i][1] for i in indices])
-        for name, indices in groups.items()
-    }

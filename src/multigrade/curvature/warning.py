@@ -13,14 +13,12 @@ A look takes ``NUM_PRODUCTS`` Hessian-vector products: the eigenvector of the la
 import dataclasses
 from collections.abc import Callable, Mapping
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from ..training.observers import Observation, Snapshot
 from .observers import current_rate
 from .preconditioned import preconditioner
-from .products import CPU_FRIENDLY, as_pytree, linearised_gradient, num_parameters, widen
+from .products import HessianOperator
 
 # At every later look, from the vector of the last one; our choice, by python -m benchmarks.spike_warning.
 NUM_PRODUCTS = 4
@@ -56,9 +54,10 @@ class SpikeWarning:
     def observe(self, snapshot: Snapshot, carry: Mapping[str, np.ndarray] | None) -> Observation:
         """Record the ratio to the threshold, and whether it rose through the level."""
         rate = current_rate(snapshot)
-        known = preconditioner(snapshot.loss, snapshot.params, snapshot.optimiser, snapshot.optimiser_state)
+        hessian = HessianOperator(snapshot.loss, snapshot.params)
+        known = preconditioner(hessian, snapshot.params, snapshot.optimiser, snapshot.optimiser_state)
         start, before = (carry["vector"], float(carry["ratio"])) if carry else (None, np.inf)
-        sharpness, vector = _sharpest(snapshot.loss, snapshot.params, np.sqrt(known.inverse), start)
+        sharpness, vector = _sharpest(hessian, np.sqrt(known.inverse), start)
         ratio = sharpness * rate / known.limit(rate)
         is_warning = before < self.level <= ratio
         if is_warning:
@@ -70,30 +69,18 @@ class SpikeWarning:
         return Observation(values, carry={"vector": vector, "ratio": np.float64(ratio)})
 
 
-def _sharpest(loss, params, root: np.ndarray, start: np.ndarray | None) -> tuple[float, np.ndarray]:
+def _sharpest(hessian: HessianOperator, root: np.ndarray, start: np.ndarray | None) -> tuple[float, np.ndarray]:
     """The largest eigenvalue of R H R, R diagonal with ``root``, and its vector, as far as a few products see it."""
+    v = np.random.default_rng(0).standard_normal(hessian.size) if start is None else start
     num = FIRST_PRODUCTS if start is None else NUM_PRODUCTS
-    v = np.random.default_rng(0).standard_normal(num_parameters(params)) if start is None else start
-    with jax.enable_x64(True):
-        value, vector = _lanczos(num, widen(as_pytree(loss)), widen(params), jnp.asarray(root), jnp.asarray(v))
-        return float(value), np.asarray(vector)
-
-
-@jax.jit(static_argnums=0, compiler_options=CPU_FRIENDLY)
-def _lanczos(num: int, loss, params, root, v):
-    product = linearised_gradient(loss, params)
-
-    def step(index, carry):
-        basis, inner = carry
-        image = root * product(root * basis[index])
-        part = basis[:num] @ image
-        image -= part @ basis[:num]
+    basis, inner = np.zeros((num + 1, v.size)), np.zeros((num, num))
+    basis[0] = v / np.linalg.norm(v)
+    for index in range(num):
+        image = root * hessian(root * basis[index])
+        inner[:, index] = basis[:num] @ image
+        image -= inner[:, index] @ basis[:num]
         image -= (basis[:num] @ image) @ basis[:num]
-        length = jnp.linalg.norm(image)
-        following = jnp.where(length > 0, image / length, 0)
-        return basis.at[index + 1].set(following), inner.at[:, index].set(part)
-
-    basis = jnp.zeros((num + 1, v.size)).at[0].set(v / jnp.linalg.norm(v))
-    basis, inner = jax.lax.fori_loop(0, num, step, (basis, jnp.zeros((num, num))))
-    values, vectors = jnp.linalg.eigh(inner, UPLO="U", symmetrize_input=False)
-    return values[-1], vectors[:, -1] @ basis[:num]
+        length = np.linalg.norm(image)
+        basis[index + 1] = image / length if length > 0 else 0
+    values, vectors = np.linalg.eigh(inner, UPLO="U")
+    return float(values[-1]), vectors[:, -1] @ basis[:num]

@@ -139,17 +139,21 @@ def _plain_step(transformation, program: Program, now: Moving) -> tuple[Moving, 
         now = now._replace(params=program.before_step(now.step, now.params))
     batch = program.sampler.draw(jax.random.fold_in(program.key, now.step), program.data)
     (loss, auxiliary), gradient = program.objective.value_and_grad(now.params, now.auxiliary, batch)
-    updates, optimiser = transformation.update(
-        gradient,
-        now.optimiser,
-        now.params,
-        value=loss,
-        grad=gradient,
-        value_fn=lambda params: program.objective(params, now.auxiliary, batch)[0],
-    )
-    rate = rate_at(program.rate, now.step)
-    params = jax.tree.map(lambda p, u: p + jnp.asarray(rate, p.dtype) * u, now.params, updates)
+    params, optimiser = take_update(
+        transformation, rate_at(program.rate, now.step), (now.params, now.optimiser), loss, gradient,
+        lambda params: program.objective(params, now.auxiliary, batch)[0],
+    )  # fmt: skip
     return Moving(now.step + 1, params, optimiser, auxiliary, now.companion), loss
+
+
+def take_update(transformation, rate, point, loss, gradient, value_fn):
+    """The update rule, theta + rate * update(gradient, state, theta): the next (parameters, optimiser state).
+
+    It is what ``curvature.maps`` differentiates.
+    """
+    params, state = point
+    updates, state = transformation.update(gradient, state, params, value=loss, grad=gradient, value_fn=value_fn)
+    return jax.tree.map(lambda p, u: p + jnp.asarray(rate, p.dtype) * u, params, updates), state
 
 
 @partial(jax.jit, static_argnums=0, compiler_options=COMPILER_OPTIONS)
