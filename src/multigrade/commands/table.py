@@ -19,13 +19,14 @@ MOST = {"grades": 1000, "width": 2**15, "layers": 1000, "steps": 2**31 - 1}  # a
 class Fit:
     """Fit a table: multigrade fit data.csv --target y --model m.safetensors
 
-    An interrupted fit continues where it was when the same command is run again; with optimiser auto, which takes
+    Optimiser auto reads columns as they come: numbers, text, and gaps (empty cells, NA, NaN, null, None). An interrupted fit continues where it was when the same command is run again; with optimiser auto, which takes
     seconds, it starts anew.
     """
 
     data: Annotated[Path, typer.Argument(help="CSV with a header, or NPZ with arrays X and y.")]
     target: Annotated[str, typer.Option(help="Column to predict; several separated by commas.")] = "y"
     model: Annotated[Path, typer.Option(help="Where to write the fitted model.")] = Path("model.safetensors")
+    ignore: Annotated[str, typer.Option(help="Columns that are not read, separated by commas.")] = ""
     method: Annotated[str, typer.Option(help="mgdl, sgdl or msdl.", autocompletion=lambda: METHODS)] = "mgdl"
     classify: Annotated[bool, typer.Option("--classify", help="The target holds classes, by name or number.")] = False
     grades: Annotated[int | None, typer.Option(help="Number of grades (mgdl); 3 if not given.")] = None
@@ -60,29 +61,31 @@ class Fit:
     quiet: Quiet = False
 
     def run(self) -> None:
-        from ..files import check_output
+        from ..files import check_output, printable, remove_checkpoint
         from ..tables.files import numbered, read_table, split_target, target_columns
 
         check_output(self.model, (".safetensors",))
         self._check()
-        table = read_table(self.data, self.target.split(",") if self.classify else ())
-        inputs, targets = split_target(table, self.target)
-        if self.classify:
-            targets = _classes(table, self.target, targets)
-        estimator = self._estimator()
-        self._train(estimator, inputs.values, targets)
+        table = read_table(self.data, as_it_comes=self._solver == "auto" or self.classify)
+        ignored = [name.strip() for name in self.ignore.split(",") if name.strip()]
+        inputs, targets = split_target(table, self.target, ignored)
+        targets = _classes(table, self.target, targets) if self.classify else _numbers(table, self.target, targets)
+        estimator, rows = self._estimator(), inputs.inputs()
+        self._train(estimator, rows, targets)
         estimator.target_names = target_columns(table, self.target)
-        if not self.quiet:
-            _print_fit(estimator, inputs.values, targets)
         names = inputs.columns
+        estimator.columns_ = estimator.columns_._replace(names=names)
         if self.data.suffix.lower() == ".csv" or names != numbered("x", len(names)):  # as of a data frame
             import numpy as np
 
             estimator.feature_names_in_ = np.array(names, dtype=object)
-        estimator.save(self.model)
-        self._checkpoint.unlink(missing_ok=True)
+        estimator.save(self.model)  # before anything is printed, which may fail
+        if self._solver != "auto":  # which reads and writes no checkpoint: one that is there is another fit's
+            remove_checkpoint(self._checkpoint)
         if not self.quiet:
-            print(f"model written to {self.model}")
+            estimator.__dict__.pop("feature_names_in_", None)  # the rows here have no names
+            _print_fit(estimator, rows, targets)
+            print(f"model written to {printable(self.model)}")
 
     @property
     def _checkpoint(self) -> Path:
@@ -133,7 +136,7 @@ class Fit:
 
         view = {"quiet": self.quiet, "tensorboard": self.tensorboard, "checkpoint": self._checkpoint}
         checkpoint = None if self._solver == "auto" else self._checkpoint
-        with watching(_num_grades(estimator), "fit", **view) as observers, warnings.catch_warnings():
+        with watching(estimator._value("n_grades"), "fit", **view) as observers, warnings.catch_warnings():
             if not self.quiet:
                 warnings.simplefilter("ignore", ConvergenceWarning)  # the outcomes are printed
             estimator.fit(inputs, targets, observers=observers, checkpoint=checkpoint)
@@ -145,18 +148,28 @@ def _classes(table, target: str, codes):
 
     if codes.ndim > 1:
         raise ValueError(f"--target must be one column with --classify; got {target!r}")
+    if np.isnan(codes).any():
+        row = int(np.argmax(np.isnan(codes))) + 1
+        raise ValueError(f"data row {row} has no class in the column {target.strip()!r}; leave out such rows")
     if target.strip() in table.labels:
-        classes = np.array(table.labels[target.strip()])[codes.astype(int)]
-        if "" in classes:
-            row = int(np.argmax(classes == "")) + 1
-            raise ValueError(f"data row {row} has no class in the column {target.strip()!r}; leave out such rows")
-        return classes
+        return np.array(table.labels[target.strip()])[codes.astype(int)]
     is_whole = np.array_equal(codes, np.rint(codes)) and np.abs(codes).max() < 2**53
     return codes.astype(int) if is_whole else codes
 
 
-def _num_grades(estimator) -> int:
-    return estimator._value("n_grades") if hasattr(estimator, "n_grades") else 1
+def _numbers(table, target: str, targets):
+    """The targets, if they are numbers."""
+    import numpy as np
+
+    from ..tables.files import target_columns
+
+    for name, column in zip(target_columns(table, target), targets.reshape(len(targets), -1).T, strict=True):
+        if name in table.labels:
+            raise ValueError(f"the column {name!r} holds text, {table.labels[name][0]!r} for one; classes need --classify")
+        if np.isnan(column).any():
+            row = int(np.argmax(np.isnan(column))) + 1
+            raise ValueError(f"data row {row} has no number in the column {name!r}; leave out such rows")
+    return targets
 
 
 def _print_fit(estimator, inputs, targets) -> None:
@@ -181,7 +194,11 @@ def _print_fit(estimator, inputs, targets) -> None:
     print(_held_out_score(estimator, inputs, targets, measure, word))
     print_outcomes(estimator.records_)
     decides = estimator.early_stopping or estimator.solver == "auto"
-    is_left_out = decides and estimator.n_grades_ < _num_grades(estimator)
+    if idle := sorted(set(estimator.columns_.names) - set(estimator.columns_used_)):
+        print(f"columns that play no part: {', '.join(idle[:20])}{' ...' if len(idle) > 20 else ''}")
+    if estimator.codes_:
+        print(f"columns read by what the targets of their levels are like: {', '.join(estimator.codes_)}")
+    is_left_out = decides and estimator.n_grades_ < estimator._value("n_grades")
     if is_left_out and estimator.records_[-1].outcome is not Outcome.DIVERGED:
         print(f"grade {estimator.n_grades_ + 1}: did not help on the rows held out, and was left out")
 
@@ -193,7 +210,10 @@ def _held_out_score(estimator, inputs, targets, measure, word: str) -> str:
         return f"loss on the rows that members left out: {first:.3g} before any grade, {last:.3g} with all grades"
     if not estimator.early_stopping:
         return f"no rows were held out: --early-stopping holds out a tenth, and prints the {word} on them"
-    _, (inputs, targets, _) = estimator._split(inputs, targets, [1.0] * len(inputs))
+    from ..tables.structured import split_rows
+
+    _, held_out = split_rows(estimator, (inputs, targets, [1.0] * len(inputs)))
+    inputs, targets = held_out[:2]
     if len(targets) < 2:
         return f"{len(targets)} row was held out: too few for the {word}"
     return f"{word} on the {len(targets)} rows held out: {measure(targets, estimator.predict(inputs)):.4f}"
@@ -206,7 +226,7 @@ def predict(
     quiet: Quiet = False,
 ) -> None:
     """Predict: multigrade predict m.safetensors new.csv -o out.csv"""
-    from ..files import check_output, is_same_file
+    from ..files import check_output, is_same_file, printable
     from ..tables.files import numbered, read_table, write_classes, write_predictions
 
     check_output(output, (".csv", ".npz"))
@@ -216,7 +236,7 @@ def predict(
     from ..tables import load_estimator
 
     estimator: Any = load_estimator(model)
-    table = read_table(data, estimator.target_names or ())
+    table = read_table(data, as_it_comes=True)
     # The columns are put in order here, and the estimator is given their values alone.
     names = estimator.__dict__.pop("feature_names_in_", None)
     of_arrays = "" if names is not None else ": fitted on arrays, it expects columns x0, x1, ..."
@@ -224,7 +244,7 @@ def predict(
     missing = [name for name in names if name not in table.columns]
     if missing:
         raise ValueError(f"{data} lacks the column {missing[0]!r} that the model was fitted on{of_arrays}")
-    inputs = table.values[:, [table.columns.index(name) for name in names]]
+    inputs = table.select(names).inputs()
     prediction = estimator.predict(inputs)
     targets = estimator.target_names or ["y"]
     if hasattr(estimator, "classes_"):
@@ -232,4 +252,4 @@ def predict(
     else:
         write_predictions(output, targets, prediction)
     if not quiet:
-        print(f"{len(prediction)} predictions written to {output}")
+        print(f"{len(prediction)} predictions written to {printable(output)}")

@@ -1,52 +1,117 @@
-"""What the estimators share: ``fit``, prediction, conventions of scikit-learn, files.
+"""What the estimators share: ``fit``, prediction in NumPy, conventions of scikit-learn, files.
 
-With ``solver="auto"`` an estimator encodes the columns and fits members that decide on the rows they left out (see
-``members``). With any other solver it standardises inputs and targets, describes a structure, and calls ``fit_grades``
-(see ``structured``). Learned attributes end in an underscore.
+An estimator is its parameters. What fits it is chosen by ``fitters.FITTERS``: members that decide on the rows they left
+out (solver="auto"), one network per grade (other solvers), sines (precision="high"), or convex programs. Learned
+attributes end in an underscore, and hold NumPy arrays and plain values. Neither loading nor predicting needs JAX.
 """
 
-import dataclasses
 import numbers
 import os
 import warnings
-from collections.abc import Iterator
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
-import jax.numpy as jnp
 import numpy as np
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin, _fit_context
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, _fit_context
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils import check_array, check_random_state, check_X_y
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import _check_sample_weight, check_consistent_length, check_is_fitted, validate_data
 
-from ..programs import programs_on_disk
-from ..training.record import Outcome
-from .member_loss import MAX_LAYERS
-from .members import Size, default_size, fit_members
-from .parameters import widths
-from .rows import merge_equal_rows, pad_rows, rows_with_weight
-from .storage import ESTIMATORS, load_estimator, write_estimator
-from .structured import StructuredFit, progress_views
+from .columns import Columns, learn_columns
+from .encoding import Encoding
+from .losses import Loss
+from .predictor import ACTIVATIONS, FittedGrade, jax_model, staged
+from .rows import weighted_moments
+from .storage import ESTIMATORS, certificate_from, load_estimator, write_estimator
 
-# What scikit-learn says of rows that networks cannot read, and what to do.
+# What scikit-learn says of rows that cannot be read, and what to do.
 REMEDIES = {
-    "could not convert string": "Encode categories first: ColumnTransformer with OneHotEncoder(sparse_output=False)",
     "Input y contains NaN": "Leave out rows without a target",
+    "Input y contains infinity": "Leave out such rows, or limit the targets",
     "boolean value of NA": "Leave out rows without a target",
-    "contains NaN": "Fill gaps first: ColumnTransformer with SimpleImputer",
-    "Sparse data was passed": "Encoders give it with sparse_output=False, ColumnTransformer with sparse_threshold=0",
     "Expected 2D array": "Reshape your data: X.reshape(-1, 1) for one column, X.reshape(1, -1) for one row",
-    "Complex data not supported": "Give real and imaginary parts as columns of their own",
-    "promote": "X must hold numbers; got dates or times beside them: make numbers of them first",
 }
 PREDICTED_ROWS = 2**10  # at a time: what they need stays in the cache
+LARGEST = 1e150  # of inputs and targets: squares must not overflow
+AUTO = StrOptions({"auto"})
+SOLVERS = ("gd", "momentum", "adam", "muon", "lbfgs")
+# The parameters that all constructors share.
+CONSTRAINTS: dict[str, list] = {
+    "hidden_layer_sizes": ["array-like", Interval(numbers.Integral, 1, None, closed="left"), AUTO],
+    "activation": [StrOptions({*ACTIVATIONS, "auto"}), list, tuple],
+    "solver": [StrOptions(set(SOLVERS))],
+    "learning_rate": [Interval(numbers.Real, 0, None, closed="neither"), AUTO, callable, None],
+    "alpha": [Interval(numbers.Real, 0, None, closed="left"), AUTO],
+    "max_iter": [Interval(numbers.Integral, 1, 2**31 - 1, closed="both"), AUTO],
+    "batch_size": [AUTO, Interval(numbers.Integral, 1, None, closed="left"), None],
+    "standardize": ["boolean"],
+    "early_stopping": ["boolean"],
+    "validation_fraction": [Interval(numbers.Real, 0, 1, closed="neither")],
+    "n_iter_no_change": [Interval(numbers.Integral, 1, None, closed="left")],
+    "tol": [Interval(numbers.Real, 0, None, closed="left")],
+    "random_state": ["random_state"],
+    "verbose": ["verbose"],
+}
+# Those of the two estimators of many grades.
+GRADES_CONSTRAINTS: dict[str, list] = {
+    "n_grades": [Interval(numbers.Integral, 1, None, closed="left"), AUTO],
+    "warm_start": ["boolean"],
+    "categorical_features": ["array-like", AUTO],
+    "time_limit": [Interval(numbers.Real, 0, None, closed="neither"), None],
+}
+# With solver="auto" the rows left out decide all this.
+OF_OTHER_SOLVERS = (
+    "standardize", "early_stopping", "validation_fraction", "n_iter_no_change", "tol", "residual_scaling",
+)  # fmt: skip
 
 
-class GradedEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, StructuredFit):
-    """What regressors and classifiers share; a subclass gives its own parameters, structure, loss and targets."""
+class GradedEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """What regressors and classifiers share; a subclass gives its parameters, its loss and its targets."""
 
-    _y_checks: ClassVar[dict] = {}
+    # Parameters that not every estimator has, with the value that stands for their absence.
+    n_grades: Any = 1
+    precision = "single"
+    residual_scaling = False
+    solved_output = False
+    warm_start = False
+    categorical_features: Any = "auto"
+    time_limit: float | None = None
+    scales: Any = None
+    # What "auto" means with any other solver than "auto".
+    _auto_values: ClassVar[dict] = {}
+    # Those of all constructors.
+    hidden_layer_sizes: Any
+    activation: Any
+    solver: str
+    learning_rate: Any
+    alpha: Any
+    max_iter: Any
+    batch_size: Any
+    standardize: bool
+    early_stopping: bool
+    validation_fraction: float
+    n_iter_no_change: int
+    tol: float
+    random_state: Any
+    verbose: int
+    # What a fit learns.
+    grades_: tuple[FittedGrade, ...]
+    encoding_: Encoding | None  # of solver="auto"
+    columns_: Columns
+    loss_: Loss
+    fold_losses_: tuple[float, ...]
+    x_mean_: np.ndarray
+    x_scale_: np.ndarray
+    y_mean_: np.ndarray
+    y_scale_: np.ndarray
+    n_features_in_: int
+    _seed: int  # of everything random in the fit
+    _records: tuple[dict[str, np.ndarray], list[dict]]
+    _certificates: list[dict]
+    _left_out: np.ndarray | None
+    # Column names of a table, kept in saved files for the command line.
+    target_names: list[str] | None = None
 
     def __init_subclass__(cls, **options):
         super().__init_subclass__(**options)
@@ -56,18 +121,32 @@ class GradedEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Structu
         """Targets (N, s) and weights, from what the user gave; notes what turns predictions back into that."""
         raise NotImplementedError
 
+    def _make_loss(self) -> Loss:
+        raise NotImplementedError
+
+    def _check_targets(self, X, y):
+        """The targets as scikit-learn checks them."""
+        raise NotImplementedError
+
+    def _target_moments(self, targets, weights) -> tuple[np.ndarray, np.ndarray]:
+        """What is subtracted from targets, and what they are divided by."""
+        raise NotImplementedError
+
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y, sample_weight=None, *, observers=(), checkpoint=None):
+    def fit(self, X, y, sample_weight=None, *, groups=None, observers=(), checkpoint=None):
         """Fit the grades to a table.
 
         Parameters
         ----------
-        X : array of shape (n_samples, n_features)
-            Numbers without gaps: NumPy arrays, pandas or polars frames.
+        X : array, frame of pandas or polars, or sparse matrix, of shape (n_samples, n_features)
+            With solver="auto" as it comes: gaps (NaN, None, NA), categories, text, booleans, dates (days since 1970).
+            Other solvers read numbers without gaps. A sparse matrix is read as a full one of at most 20 million cells.
         y : array of shape (n_samples,) or (n_samples, n_outputs)
             Targets; for classifiers one class for each row.
         sample_weight : array of shape (n_samples,) or None
             A row of weight 2 counts like two equal rows.
+        groups : array of shape (n_samples,) or None
+            Rows of one group are left out together (solver="auto"): rows of one patient never judge each other.
         observers : sequence of observers
             They look at the run (see ``multigrade.training.observers``). The loss is recorded more often where their
             periods ask for it.
@@ -79,130 +158,180 @@ class GradedEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Structu
         self
             A fit that diverges ends with a ``ConvergenceWarning``.
         """
-        observers = tuple(observers)
-        continuing = getattr(self, "warm_start", False) and hasattr(self, "model_")
-        X, y = self._validated(X, y, reset=not continuing)
-        weights = _check_sample_weight(sample_weight, X, ensure_non_negative=True)
+        from ..training.record import Outcome, records_to_arrays
+        from .fitters import Context, Rows, choose_fitter
+
+        continuing = self.warm_start and self.__sklearn_is_fitted__()
         before = dict(self.__dict__)
         try:
+            X, y = self._read_table(X, y, continuing=continuing)
+            weights = _check_sample_weight(sample_weight, X, ensure_non_negative=True)
+            if groups is not None:
+                groups = np.unique(np.asarray(groups).astype(str), return_inverse=True)[1]
+                check_consistent_length(X, groups)
             targets, weights = self._read_targets(y, weights)
-            self._check_fit(continuing, checkpoint, targets.shape[1])
-        except ValueError:
+            fitter = choose_fitter(self)
+            self._check_fit(X, groups, checkpoint, targets.shape[1] if continuing else None)
+        except (TypeError, ValueError):
             self.__dict__ = before  # what is refused changes nothing
             raise
         if not continuing:
-            self.__dict__.pop("model_", None)  # what fails or is interrupted leaves nothing that could predict
+            for name in ("grades_", "encoding_", "fold_losses_", "_left_out"):
+                self.__dict__.pop(name, None)  # what fails or is interrupted leaves nothing that could predict
             self._seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        with programs_on_disk():
-            if self._is_auto():
-                self._fit_members(X, targets, weights, observers)
-            else:
-                self._fit_structure(X, targets, weights, continuing, observers, checkpoint)
-        last = self.records_[-1]
+        self.loss_ = self._make_loss()
+        fitted = fitter(self, Rows(X, targets, weights, groups), Context(continuing, tuple(observers), checkpoint))
+        self.grades_, self.encoding_, self.fold_losses_ = fitted.grades, fitted.encoding, fitted.fold_losses
+        self._records, self._certificates = records_to_arrays(fitted.records), fitted.certificates
+        self._left_out = fitted.left_out
+        last = fitted.records[-1]
         if last.outcome is Outcome.DIVERGED:
             remedy = ", or solver='gd' with learning_rate='auto'" if len(last.steps) else ""
             message = f"grade {self.n_grades_} {last.outcome}: {last.sentence}{remedy}"
             warnings.warn(message, ConvergenceWarning, stacklevel=3)
         return self
 
-    def _validated(self, X, y="no_validation", *, reset: bool):
-        """``validate_data``; what networks cannot read is refused in one line that says what to do."""
-        checks = {} if isinstance(y, str) else {**self._y_checks, "ensure_min_samples": 1}
-        try:
-            return validate_data(self, X, y, dtype=np.float64, reset=reset, **checks)
-        except (TypeError, ValueError) as error:
-            line = str(error).splitlines()[0].split(". ")[0].rstrip(".:")
-            if "could not convert string" in line and checks.get("y_numeric") and _is_text(y):
-                raise ValueError(f"y must hold numbers: {line}. For classes there is MultiGradeClassifier") from None
-            for text, remedy in REMEDIES.items():
-                if text in line:
-                    raise ValueError(f"{line}. {remedy}") from None
-            raise
+    def _read_table(self, X, y, *, continuing: bool) -> tuple[np.ndarray, Any]:
+        if isinstance(X, (str, dict)) or X is None:
+            raise ValueError(f"X must be a table of rows and columns: an array or a frame; got {type(X).__name__}")
+        if continuing:
+            X = self._read_rows(X)
+        else:
+            names = [str(name) for name in X.columns] if hasattr(X, "columns") else None
+            self.columns_, rows = learn_columns(X, self.categorical_features, names)
+            rows = self._checked_rows(rows)
+            # The names (and their number) are noted; what the columns hold was read above.
+            validate_data(self, X if hasattr(X, "columns") else rows, skip_check_array=True, reset=True)
+            X = rows
+        with _remedies():
+            return X, self._check_targets(X, y)
 
-    def _check_fit(self, continuing: bool, checkpoint, num_outputs: int) -> None:
-        if continuing and num_outputs != len(self.y_mean_):
+    def _read_rows(self, X) -> np.ndarray:
+        """Rows of other tables than the training rows."""
+        if isinstance(X, (str, dict)) or X is None:
+            raise ValueError(f"X must be a table of rows and columns: an array or a frame; got {type(X).__name__}")
+        is_array = isinstance(X, np.ndarray) and X.dtype.kind in "fiub"
+        if not (is_array and X.ndim == 2 and X.shape[1] == self.n_features_in_ and not self._has_names):
+            of_names = X if hasattr(X, "shape") else np.asarray(X, object)
+            if np.ndim(of_names) == 2 or hasattr(X, "columns"):
+                validate_data(self, of_names, skip_check_array=True, reset=False)
+        rows = self.columns_.read(X)
+        rows = self._checked_rows(rows)
+        if rows.shape[1] != self.n_features_in_:
+            validate_data(self, rows, skip_check_array=True, reset=False)
+        return rows
+
+    @property
+    def _has_names(self) -> bool:
+        return "feature_names_in_" in self.__dict__
+
+    def _checked_rows(self, rows) -> np.ndarray:
+        if not (isinstance(rows, np.ndarray) and rows.dtype == np.float64 and rows.ndim == 2 and rows.size):
+            with _remedies():
+                rows = check_array(rows, dtype=np.float64, ensure_all_finite=False, estimator=self)
+        largest = np.nanmax(np.abs(rows), initial=0)
+        if largest > LARGEST:
+            row, column = np.argwhere(np.abs(rows) > LARGEST)[0]
+            name, value = self.columns_.names[column], rows[row, column]
+            if np.isinf(value):
+                raise ValueError(
+                    f"Input X contains infinity: column {name!r}, row {row}. Make it a gap (NaN), or limit the column"
+                )
+            raise ValueError(f"X must be at most about 1e150 in size; got {value:.3g} in column {name!r}")
+        return rows
+
+    def _check_fit(self, X, groups, checkpoint, num_outputs: int | None) -> None:
+        is_auto = self._is_auto
+        if num_outputs is not None and num_outputs != len(self.y_mean_):
             raise ValueError(f"y must have {len(self.y_mean_)} outputs with warm_start=True; got {num_outputs}")
-        if self._is_auto() and (checkpoint is not None or getattr(self, "warm_start", False)):
+        if is_auto and (checkpoint is not None or self.warm_start):
             raise ValueError("a checkpoint and warm_start need a solver other than 'auto', for example 'muon'")
-        if not continuing and checkpoint is not None and not isinstance(self.random_state, numbers.Integral):
+        if not self.warm_start and checkpoint is not None and not isinstance(self.random_state, numbers.Integral):
             raise ValueError(f"random_state must be an integer with a checkpoint; got {self.random_state!r}")
-
-    def _fit_members(self, X, targets, weights, observers) -> None:
-        """Equal rows are one row, in an order of their own: a fit depends neither on order nor on repetition."""
-        rows = merge_equal_rows(*rows_with_weight(X, targets, weights))
-        self._standardise(*rows)
-        X, targets, weights = rows
-        size = self._size(len(X))
-        with ExitStack() as views:
-            progress = tuple(map(views.enter_context, progress_views(self.verbose, size.num_grades)))
-            fit = fit_members(
-                X,
-                (targets - self.y_mean_) / self.y_scale_,
-                weights,
-                self._loss(),
-                size=size,
-                seed=self._seed,
-                observers=(*progress, *observers),
+        if is_auto:
+            defaults = type(self)()
+            for name in OF_OTHER_SOLVERS:
+                own, value = getattr(defaults, name), getattr(self, name)
+                if value != own:
+                    raise ValueError(
+                        f"{name} must be {own!r} with solver='auto', whose members decide on rows that they leave out; "
+                        f"got {value!r}"
+                    )
+            return
+        for name, is_given in (("groups", groups is not None), ("time_limit", self.time_limit is not None)):
+            if is_given:
+                raise ValueError(f"{name} needs solver='auto'; got solver={self.solver!r}")
+        if self.columns_.is_category.any():
+            name = self.columns_.names[int(np.argmax(self.columns_.is_category))]
+            raise ValueError(
+                f"could not convert string to float: column {name!r} holds categories. solver='auto' reads them; "
+                f"or encode them first (OneHotEncoder)"
             )
-        self.encoding_, self.model_, self.records_, self.fold_losses_ = fit
-        self.certificates_ = ()
+        if np.isnan(X).any():
+            row, column = np.argwhere(np.isnan(X))[0]
+            raise ValueError(
+                f"Input X contains NaN: column {self.columns_.names[column]!r}, row {row}. solver='auto' reads gaps; "
+                "or fill them first (SimpleImputer)"
+            )
 
-    def _size(self, num_rows: int) -> Size:
-        """The size for so many rows, with what the user gave in its place."""
-        given = {
-            "num_grades": getattr(self, "n_grades", "auto"), "hidden": self.hidden_layer_sizes,
-            "activation": self.activation, "num_steps": self.max_iter, "batch_size": self.batch_size,
-            "learning_rate": self.learning_rate, "weight_decay": self.alpha,
-        }  # fmt: skip
-        if isinstance(self.learning_rate, str):
-            raise ValueError("learning_rate='auto' needs solver 'gd', 'momentum' or 'adam'; got 'auto'")
-        if not isinstance(self.learning_rate, numbers.Real) and self.learning_rate is not None:
-            raise ValueError(f"learning_rate must be a number or None with solver='auto'; got {self.learning_rate!r}")
-        if not isinstance(self.activation, str):
-            raise ValueError(f"activation must be one name with solver='auto'; got {self.activation!r}")
-        if self.batch_size is None:
-            raise ValueError("batch_size must be a number or 'auto' with solver='auto'; got None")
-        given = {k: v for k, v in given.items() if v is not None and not (isinstance(v, str) and v == "auto")}
-        if "hidden" in given:
-            given["hidden"] = widths(given["hidden"])
-            if len(given["hidden"]) > MAX_LAYERS:
-                raise ValueError(f"hidden_layer_sizes must have at most {MAX_LAYERS} layers with solver='auto'")
-        return dataclasses.replace(default_size(num_rows), **given)
+    @property
+    def _is_auto(self) -> bool:
+        return self.solver == "auto" and self.precision == "single"
+
+    def _value(self, name: str):
+        """A parameter, with the meaning of "auto" for solvers other than "auto"."""
+        value = getattr(self, name)
+        return self._auto_values[name] if isinstance(value, str) and value == "auto" else value
+
+    def _standardise(self, X, targets, weights) -> None:
+        """Means and scales of inputs and targets; 0 and 1 without ``standardize``, scale 1 for a constant column."""
+        if (largest := np.abs(targets).max()) > LARGEST:
+            raise ValueError(f"y must be at most about 1e150 in size; got {largest:.3g}")
+        is_plain = self.standardize and not self._is_auto  # with solver="auto" the encoding does it
+        zero = np.zeros(X.shape[1]), np.ones(X.shape[1])
+        for name, (mean, scale) in (
+            ("x", weighted_moments(X, weights) if is_plain else zero),
+            ("y", self._target_moments(targets, weights)),
+        ):
+            negligible = scale <= 1e-12 * np.maximum(np.abs(mean), np.finfo(float).tiny)
+            setattr(self, f"{name}_mean_", mean)
+            setattr(self, f"{name}_scale_", np.where(negligible, 1.0, scale))
 
     def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "model_")
+        return "grades_" in self.__dict__
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = tags.input_tags.categorical = self._is_auto
+        tags.input_tags.sparse = True
+        return tags
 
     def _stages(self, X) -> Iterator[np.ndarray]:
         """What the loss predicts from the scores after grade 1, 2, ..., (N, outputs); the mean over members."""
-        check_is_fitted(self)
-        loss = self._loss()
-        for scores in self._by_blocks(X, lambda x: list(self.model_.staged(x))):
-            outputs: Any = loss.predict(np.asarray(scores, np.float64))
+        for scores in self._by_blocks(X, lambda x: [total for total, _ in staged(self.grades_, x)]):
+            outputs = self.loss_.predict(scores.astype(np.float64))
             yield outputs if outputs.ndim == 2 else outputs.mean(axis=1)
 
     def _by_blocks(self, X, function) -> list[np.ndarray]:
         """The arrays of ``function(inputs of networks)``, by slices of the rows, so that a million fit into memory."""
         check_is_fitted(self)
-        X = self._validated(X, reset=False)
-        blocks = []
-        with programs_on_disk():
-            for start in range(0, len(X), PREDICTED_ROWS):
-                first = max(min(start, len(X) - PREDICTED_ROWS), 0)  # the last block reaches back: one shape for all
-                rows = X[first : first + PREDICTED_ROWS]
-                parts = function(self._network_inputs(rows))
-                blocks.append([np.asarray(part)[start - first : len(rows)] for part in parts])
-        parts = [np.concatenate(parts) for parts in zip(*blocks, strict=True)]
+        X = self._read_rows(X)
+        starts = range(0, len(X), PREDICTED_ROWS)
+        with np.errstate(over="ignore", invalid="ignore"):  # refused below
+            blocks = [function(self._network_inputs(X[start : start + PREDICTED_ROWS])) for start in starts]
+        parts = [np.concatenate(parts) if len(parts) > 1 else parts[0] for parts in zip(*blocks, strict=True)]
         if not all(np.isfinite(part).all() for part in parts):
             raise ValueError("the prediction is not finite in float32; X is too far from the training rows")
         return parts
 
-    def _network_inputs(self, X: np.ndarray):
-        if hasattr(self, "encoding_"):
-            return jnp.asarray(pad_rows(self.encoding_(X)))
-        with np.errstate(over="ignore"):  # refused below
-            x = pad_rows((X - self.x_mean_) / self.x_scale_)
-            x = x if getattr(self, "precision", "single") == "high" else jnp.asarray(x, jnp.float32)
-        if not bool(np.isfinite(x).all()):
+    def _network_inputs(self, X: np.ndarray) -> np.ndarray:
+        if self.encoding_ is not None:
+            return self.encoding_(X)
+        if np.isnan(X).any():
+            row, column = np.argwhere(np.isnan(X))[0]
+            raise ValueError(f"Input X contains NaN: column {self.columns_.names[column]!r}, row {row}")
+        x = ((X - self.x_mean_) / self.x_scale_).astype(self.grades_[0].arrays[0].dtype)
+        if not np.isfinite(x).all():
             raise ValueError(
                 "X must be finite in float32 when it is standardised; it is too far from the training rows"
             )
@@ -220,23 +349,56 @@ class GradedEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Structu
         array of shape (n_samples, features)
             Those of all members side by side.
         """
-        (features,) = self._by_blocks(X, lambda x: [self.model_.features(x)])
+        (features,) = self._by_blocks(X, lambda x: [[features for _, features in staged(self.grades_, x)][-1]])
         return features.reshape(len(features), -1).astype(np.float64)
 
     @property
     def _n_features_out(self) -> int:
-        last: Any = self.model_.grades[-1].network
-        is_shared = last.depth == 1  # a linear grade has the encoded columns as its features, the same for all members
-        return last.num_features * (1 if is_shared else getattr(last, "num", 1))
+        last = self.grades_[-1]  # a linear grade has the encoded columns as its features, the same for all members
+        return last.num_features * (1 if last.is_linear else max(last.num_members, 1))
+
+    @property
+    def model_(self):
+        """The grades as a ``MultiGrade`` of JAX."""
+        check_is_fitted(self)
+        return jax_model(self.grades_)
+
+    @property
+    def records_(self):
+        """What happened in each grade."""
+        from ..training.record import records_from_arrays
+
+        check_is_fitted(self)
+        return records_from_arrays(*self._records)
+
+    @property
+    def certificates_(self) -> tuple:
+        """The proof of each grade's optimum, with solver="convex"."""
+        check_is_fitted(self)
+        return tuple(map(certificate_from, self._certificates))
+
+    @property
+    def columns_used_(self) -> list[str]:
+        """The names of the columns that play a part in predictions; idle ones are left out with solver="auto"."""
+        check_is_fitted(self)
+        used = range(self.n_features_in_) if self.encoding_ is None else self.encoding_.columns_used
+        return [self.columns_.names[i] for i in used]
+
+    @property
+    def codes_(self) -> list[str]:
+        """The names of the columns that are read by what the targets of their levels are like."""
+        check_is_fitted(self)
+        codes: Sequence[int] = () if self.encoding_ is None else np.unique(self.encoding_.code_columns).tolist()
+        return [self.columns_.names[i] for i in codes]
 
     @property
     def n_grades_(self) -> int:
-        return len(self.model_.grades)
+        return len(self.grades_)
 
     @property
     def n_iter_(self) -> int:
         """Steps taken, over all grades."""
-        return sum(record.num_steps for record in self.records_)
+        return sum(end["num_steps"] for end in self._records[1])
 
     @property
     def loss_curve_(self) -> np.ndarray:
@@ -288,9 +450,18 @@ class GradedEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Structu
         return estimator
 
 
-def _is_text(y) -> bool:
-    try:
-        np.asarray(y, np.float64)
-    except (TypeError, ValueError):
-        return True
-    return False
+class _remedies:
+    """What scikit-learn says of rows that cannot be read, in one line that says what to do."""
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, error, trace):
+        if isinstance(error, (TypeError, ValueError)):
+            line = str(error).splitlines()[0].split(". ")[0].rstrip(".:")
+            for text, remedy in REMEDIES.items():
+                if text in line:
+                    raise ValueError(f"{line}. {remedy}") from None
+
+
+__all__ = ["CONSTRAINTS", "GRADES_CONSTRAINTS", "GradedEstimator", "check_X_y"]

@@ -3,34 +3,38 @@
 A grade adds to the scores of the classes, and the logistic (two classes) or multinomial loss sees the sum.
 """
 
-from dataclasses import KW_ONLY, dataclass
+import math
+import numbers
 from typing import ClassVar
 
 import numpy as np
 from sklearn.base import ClassifierMixin
-from sklearn.utils import compute_sample_weight
+from sklearn.utils import check_X_y, compute_sample_weight
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 
-from ..training.objectives import Logistic, Loss, Multinomial
-from .base import GradedEstimator
-from .parameters import ManyGrades, OneGrade
+from .base import CONSTRAINTS, GRADES_CONSTRAINTS, SOLVERS, GradedEstimator
+from .losses import Logistic, Loss, Multinomial
+
+CLASS_WEIGHT: dict[str, list] = {"class_weight": [dict, StrOptions({"balanced"}), None]}
 
 
-@dataclass(eq=False, repr=False)
 class GradedClassifier(ClassifierMixin, GradedEstimator):
-    """What the classifiers share; a subclass gives its own parameters and its structure."""
+    """What the classifiers share."""
 
-    _parameter_constraints: ClassVar[dict] = {"class_weight": [dict, StrOptions({"balanced"}), None]}
+    class_weight: dict | str | None
+    classes_: np.ndarray
 
-    _: KW_ONLY
-    class_weight: dict | str | None = None
-
-    def _loss(self) -> Loss:
+    def _make_loss(self) -> Loss:
         return Logistic() if len(self.classes_) == 2 else Multinomial()
 
-    def _is_target_scaled(self) -> bool:
-        return False
+    def _check_targets(self, X, y):
+        if y is not None and not hasattr(y, "dtype"):
+            y = np.asarray(y)
+        return check_X_y(X, y, dtype=None, ensure_all_finite=False, estimator=self)[1]
+
+    def _target_moments(self, targets, weights):
+        return np.zeros(targets.shape[1]), np.ones(targets.shape[1])
 
     def _read_targets(self, y, weights):
         kinds = sorted({"None" if label is None else type(label).__name__ for label in y.tolist()})
@@ -40,12 +44,12 @@ class GradedClassifier(ClassifierMixin, GradedEstimator):
         classes, index = np.unique(y, return_inverse=True)
         if len(classes) < 2:
             raise ValueError(f"y must have at least two classes; got the one class {classes.tolist()[0]!r}")
-        if (
-            getattr(self, "warm_start", False)
-            and hasattr(self, "model_")
-            and not np.array_equal(classes, self.classes_)
-        ):
+        if self.warm_start and self.__sklearn_is_fitted__() and not np.array_equal(classes, self.classes_):
             raise ValueError("y must have the same classes as before with warm_start=True")
+        if isinstance(self.class_weight, dict):
+            for label, weight in self.class_weight.items():
+                if not (isinstance(weight, numbers.Real) and math.isfinite(weight) and weight >= 0):
+                    raise ValueError(f"class_weight must hold numbers of at least 0; got {weight!r} for {label!r}")
         self.classes_ = classes
         targets = index[:, None] if len(classes) == 2 else np.eye(len(classes))[index]
         return targets.astype(np.float64), weights * compute_sample_weight(self.class_weight, y)
@@ -140,27 +144,28 @@ class GradedClassifier(ClassifierMixin, GradedEstimator):
         self.classes_ = np.array(learned["classes"], dtype=np.dtype(learned["dtype"]))
 
 
-@dataclass(eq=False, repr=False)
-class MultiGradeClassifier(ManyGrades, GradedClassifier):
+class MultiGradeClassifier(GradedClassifier):
     """Multi-grade deep learning (MGDL) for classes: shallow networks, each of which adds to the scores so far.
 
     Parameters
     ----------
     n_grades : int or "auto"
         Number of grades. With solver="auto" it is the largest number that may be kept, grade 1 included. "auto" is 3.
-    hidden_layer_sizes : tuple of int, list of such tuples, or "auto"
+    hidden_layer_sizes : int, tuple of int, list of such tuples, or "auto"
         Widths of the hidden layers of each grade. A list has one tuple per grade (not with solver="auto"). "auto" is
         (64, 64), and (128, 128) with solver="auto" and 4096 or more rows.
     activation : str, list of str, or "auto"
-        One of relu, tanh, softplus, gelu, silu, sine, gauss, or a list of one per grade (not with solver="auto").
+        One of relu, tanh, softplus, gelu, silu, sine, gauss,
+        srelu, s2relu, bspline, or a list of one per grade (not with solver="auto").
         "auto" is silu with solver="auto" and relu otherwise.
     solver : str
         "auto" is made for tables. It decides everything on training rows that it leaves out. Grade 1 is linear in the
-        columns, in their quantile bins and (below 4096 rows) in random sines of both, and it is solved. Further grades
+        columns, in their quantile bins, in what the levels of codes are like, and (below 4096 rows) in random sines or
+        steps of them, and it is solved. Idle columns of wide tables are left out. Further grades
         are networks, trained by Adam with dropout. Eight members (four from 4096 rows on) are trained in one compiled
         program; each leaves out an eighth of the rows. A grade that does not surely lower the loss on the rows left out
-        is not added. The prediction is the mean of the members. standardize, early_stopping and what belongs to it
-        play no part; warm_start and a checkpoint are refused.
+        is not added. The prediction is the mean of the members. standardize, early_stopping and what belongs to
+        it must keep their defaults; warm_start and a checkpoint are refused.
         gd, momentum, adam, muon and lbfgs train one network per grade for ``max_iter`` steps. They are for functions
         without noise, and for the paper's methods.
     learning_rate : float, "auto", schedule or None
@@ -185,6 +190,11 @@ class MultiGradeClassifier(ManyGrades, GradedClassifier):
         ``n_grades_`` may be less than ``n_grades``.
     validation_fraction, n_iter_no_change, tol : float, int, float
         See ``early_stopping``.
+    categorical_features : array-like or "auto"
+        Columns of categories (solver="auto"): names, numbers or a mask. "auto" takes those of text, of dtype category,
+        and finds columns of numbers that are codes by the rows left out.
+    time_limit : float or None
+        Seconds after which networks end where they are (solver="auto"). Grade 1 is always solved.
     warm_start : bool
         A further ``fit`` with a larger ``n_grades`` adds grades to those fitted before. It keeps their scales of inputs
         and their seed. A last grade that diverged is fitted again.
@@ -199,8 +209,10 @@ class MultiGradeClassifier(ManyGrades, GradedClassifier):
     ----------
     classes_ : array
         The classes, sorted.
-    model_ : MultiGrade
-        The grades.
+    grades_ : tuple of FittedGrade
+        The grades, in NumPy; ``model_`` makes a ``MultiGrade`` of them.
+    columns_used_, codes_ : list of str
+        Columns that play a part, and those that are read by what the targets of their levels are like.
     records_ : tuple of RunRecord
         What happened in each grade.
     fold_losses_ : tuple of float
@@ -215,17 +227,69 @@ class MultiGradeClassifier(ManyGrades, GradedClassifier):
     [np.str_('down'), np.str_('up')]
     """
 
+    _parameter_constraints: ClassVar[dict] = {
+        **CONSTRAINTS,
+        **GRADES_CONSTRAINTS,
+        **CLASS_WEIGHT,
+        "solver": [StrOptions({*SOLVERS, "auto"})],
+    }
+    _auto_values: ClassVar[dict] = {
+        "n_grades": 3, "hidden_layer_sizes": (64, 64), "activation": "relu", "alpha": 1e-3, "max_iter": 300,
+    }  # fmt: skip
 
-@dataclass(eq=False, repr=False)
-class SingleGradeClassifier(OneGrade, GradedClassifier):
+    def __init__(
+        self,
+        n_grades="auto",
+        hidden_layer_sizes="auto",
+        *,
+        activation="auto",
+        solver="auto",
+        learning_rate=None,
+        alpha="auto",
+        max_iter="auto",
+        batch_size="auto",
+        standardize=True,
+        early_stopping=False,
+        validation_fraction=0.1,
+        n_iter_no_change=20,
+        tol=0.0001,
+        categorical_features="auto",
+        time_limit=None,
+        warm_start=False,
+        random_state=None,
+        verbose=0,
+        class_weight=None,
+    ):
+        self.n_grades = n_grades
+        self.hidden_layer_sizes = hidden_layer_sizes
+        self.activation = activation
+        self.solver = solver
+        self.learning_rate = learning_rate
+        self.alpha = alpha
+        self.max_iter = max_iter
+        self.batch_size = batch_size
+        self.standardize = standardize
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.tol = tol
+        self.categorical_features = categorical_features
+        self.time_limit = time_limit
+        self.warm_start = warm_start
+        self.random_state = random_state
+        self.verbose = verbose
+        self.class_weight = class_weight
+
+
+class SingleGradeClassifier(GradedClassifier):
     """Standard deep learning (SGDL) for classes: one network, trained at once.
 
     Parameters
     ----------
-    hidden_layer_sizes : tuple of int or "auto"
+    hidden_layer_sizes : int, tuple of int or "auto"
         Widths of the hidden layers. "auto" is six times 64.
     activation : str or "auto"
-        One of relu, tanh, softplus, gelu, silu, sine, gauss. "auto" is relu.
+        One of relu, tanh, softplus, gelu, silu, sine, gauss, srelu, s2relu, bspline. "auto" is relu.
     solver : str
         gd, momentum, adam, muon or lbfgs.
     learning_rate : float, "auto", schedule or None
@@ -254,5 +318,42 @@ class SingleGradeClassifier(OneGrade, GradedClassifier):
         Weights of the classes, by class; "balanced" gives all classes the same sum.
     """
 
-    _: KW_ONLY
-    early_stopping: bool = True
+    _parameter_constraints: ClassVar[dict] = {**CONSTRAINTS, **CLASS_WEIGHT}
+    _auto_values: ClassVar[dict] = {
+        "hidden_layer_sizes": (64,) * 6, "activation": "relu", "alpha": 1e-3, "max_iter": 900,
+    }  # fmt: skip
+
+    def __init__(
+        self,
+        hidden_layer_sizes="auto",
+        *,
+        activation="auto",
+        solver="muon",
+        learning_rate=None,
+        alpha="auto",
+        max_iter="auto",
+        batch_size="auto",
+        standardize=True,
+        early_stopping=True,
+        validation_fraction=0.1,
+        n_iter_no_change=20,
+        tol=0.0001,
+        random_state=None,
+        verbose=0,
+        class_weight=None,
+    ):
+        self.hidden_layer_sizes = hidden_layer_sizes
+        self.activation = activation
+        self.solver = solver
+        self.learning_rate = learning_rate
+        self.alpha = alpha
+        self.max_iter = max_iter
+        self.batch_size = batch_size
+        self.standardize = standardize
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.tol = tol
+        self.random_state = random_state
+        self.verbose = verbose
+        self.class_weight = class_weight

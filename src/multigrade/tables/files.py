@@ -12,35 +12,55 @@ import numpy as np
 from ..files import atomic_path
 
 
+GAPS = {"", "na", "n/a", "nan", "null", "none"}  # cells without a value, in small letters
+
+
 class Table(NamedTuple):
     columns: tuple[str, ...]
-    values: np.ndarray  # (rows, columns), finite float64
+    values: np.ndarray  # (rows, columns) in float64: NaN for gaps, codes 0, 1, ... for text
     y_columns: tuple[str, ...] = ()  # those of the array y, in an NPZ file
-    labels: dict[str, tuple[str, ...]] = {}  # noqa: RUF012 (what the codes 0, 1, ... of a column of text mean)
+    labels: dict[str, tuple[str, ...]] = {}  # noqa: RUF012 (what the codes of a column of text mean)
+
+    def select(self, names: Sequence[str]) -> "Table":
+        """Some columns, in this order."""
+        values = self.values[:, [self.columns.index(name) for name in names]]
+        return Table(tuple(names), values, labels={n: of for n, of in self.labels.items() if n in names})
+
+    def inputs(self) -> np.ndarray:
+        """What an estimator reads: numbers, and text where a column holds it."""
+        if not self.labels:
+            return self.values
+        cells = self.values.astype(object)
+        for name, labels in self.labels.items():
+            column = self.columns.index(name)
+            codes = self.values[:, column]
+            names = np.array([*labels, None], object)
+            cells[:, column] = names[np.where(np.isnan(codes), -1, codes).astype(int)]
+        return cells
 
 
-def read_table(path: str | os.PathLike, text_columns: Sequence[str] = ()) -> Table:
+def read_table(path: str | os.PathLike, *, as_it_comes: bool = False) -> Table:
     """Read a CSV or NPZ file; ValueError in one line for anything that is not a table of finite numbers.
 
-    ``text_columns`` of a CSV file may hold text: their values are then codes of ``labels``.
+    ``as_it_comes`` takes gaps (empty, NA, NaN, null or None) and, of a CSV file, text.
     """
     path = Path(path)
     if not path.is_file():
         raise ValueError(f"there is no file {path}")
-    readers = {".csv": partial(_read_csv, text_columns=text_columns), ".npz": _read_npz}
+    readers = {".csv": partial(_read_csv, has_text=as_it_comes), ".npz": _read_npz}
     if path.suffix.lower() not in readers:
         raise ValueError(f"{path} must be a .csv or .npz file")
     table = readers[path.suffix.lower()](path)
     if not table.values.size:
         raise ValueError(f"{path} has no rows")
-    bad = np.argwhere(~np.isfinite(table.values))
+    bad = np.argwhere(np.isinf(table.values) if as_it_comes else ~np.isfinite(table.values))
     if len(bad):
         row, column = bad[0]
         raise ValueError(f"{path}, data row {row + 1}, column {table.columns[column]!r}: must be a finite number")
     return table
 
 
-def _read_csv(path: Path, text_columns: Sequence[str] = ()) -> Table:
+def _read_csv(path: Path, *, has_text: bool) -> Table:
     with open(path, newline="", encoding="utf-8-sig") as file:
         try:
             lines = [line for line in csv.reader(file) if line]
@@ -52,43 +72,38 @@ def _read_csv(path: Path, text_columns: Sequence[str] = ()) -> Table:
     for separator, name in ((";", "semicolons"), ("\t", "tabs")):
         if len(header) == 1 and separator in header[0]:
             raise ValueError(f"{path} separates its columns by {name}; write it with commas")
+    for name in header:
+        if not name.isprintable():
+            raise ValueError(f"{path} has a column named {name!r}; names must be without control characters")
     if len(set(header)) < len(header):
         twice = next(name for name in header if header.count(name) > 1)
         raise ValueError(f"{path} has two columns named {twice!r}; names must differ")
-    values = np.empty((len(rows), len(header)))
     for index, row in enumerate(rows):
         if len(row) != len(header):
             raise ValueError(f"{path}, data row {index + 1}: must have {len(header)} cells; got {len(row)}")
-    labels = _code_text(header, rows, text_columns)
-    for index, row in enumerate(rows):
-        for column, cell in enumerate(row):
+    values, labels = np.empty((len(rows), len(header))), {}
+    for column, (name, cells) in enumerate(zip(header, zip(*rows, strict=True), strict=False)):
+        for index, cell in enumerate(cells):
             try:
                 values[index, column] = float(cell)
             except ValueError:
-                place = f"{path}, data row {index + 1}, column {header[column]!r}"
-                raise ValueError(f"{place}: must be a number; got {cell!r}") from None
+                if has_text and cell.strip().lower() in GAPS:
+                    values[index, column] = np.nan
+                elif has_text:
+                    values[:, column], labels[name] = _coded(cells)
+                    break
+                else:
+                    place = f"{path}, data row {index + 1}, column {name!r}"
+                    raise ValueError(f"{place}: must be a number; got {cell!r}") from None
     return Table(header, values, labels=labels)
 
 
-def _code_text(header: tuple[str, ...], rows: list[list[str]], text_columns: Sequence[str]) -> dict:
-    """Put codes in place of the text in these columns, where a cell is not a number; what the codes mean, by column."""
-    labels = {}
-    for column in [header.index(name) for name in text_columns if name in header]:
-        cells = [row[column].strip() for row in rows]
-        if all(map(_is_number, cells)):
-            continue
-        names = labels[header[column]] = tuple(sorted(set(cells)))
-        for row, cell in zip(rows, cells, strict=True):
-            row[column] = str(names.index(cell))
-    return labels
-
-
-def _is_number(cell: str) -> bool:
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return True
+def _coded(cells: Sequence[str]) -> tuple[np.ndarray, tuple[str, ...]]:
+    """The code of each cell, NaN for a gap, and what the codes mean."""
+    texts = [cell.strip() for cell in cells]
+    names = tuple(sorted({text for text in texts if text.lower() not in GAPS}))
+    code = {name: float(index) for index, name in enumerate(names)}
+    return np.array([code.get(text, np.nan) for text in texts]), names
 
 
 def _read_npz(path: Path) -> Table:
@@ -102,6 +117,8 @@ def _read_npz(path: Path) -> Table:
     if "X" not in arrays or arrays["X"].ndim != 2:
         raise ValueError(f"{path} must hold a two-dimensional array X; got {sorted(arrays)}")
     X = arrays["X"]
+    if not X.size:  # and perhaps more columns than can be named
+        raise ValueError(f"{path} has no rows")
     columns, parts, y_columns = numbered("x", X.shape[1]), [X], ()
     if "y" in arrays:
         if arrays["y"].ndim not in (1, 2):
@@ -138,16 +155,17 @@ def target_columns(table: Table, target: str) -> list[str]:
     return names
 
 
-def split_target(table: Table, target: str) -> tuple[Table, np.ndarray]:
+def split_target(table: Table, target: str, ignored: Sequence[str] = ()) -> tuple[Table, np.ndarray]:
     """Inputs and targets; see ``target_columns``."""
     names = target_columns(table, target)
-    chosen = [table.columns.index(name) for name in names]
-    rest = [i for i in range(len(table.columns)) if i not in chosen]
+    for name in ignored:
+        if name not in table.columns:
+            raise ValueError(f"there is no column {name!r} to ignore; the table has {', '.join(table.columns)}")
+    rest = [name for name in table.columns if name not in {*names, *ignored}]
     if not rest:
         raise ValueError("no column is left to predict from; the table holds only the target")
-    targets = table.values[:, chosen]
-    inputs = Table(tuple(table.columns[i] for i in rest), table.values[:, rest])
-    return inputs, targets[:, 0] if len(names) == 1 else targets
+    targets = table.select(names).values
+    return table.select(rest), targets[:, 0] if len(names) == 1 else targets
 
 
 def write_classes(path: str | os.PathLike, name: str, classes: np.ndarray, predicted, chances: np.ndarray) -> None:

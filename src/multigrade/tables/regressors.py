@@ -1,74 +1,100 @@
 """The three regressors: MultiGradeRegressor (MGDL), SingleGradeRegressor (SGDL), MultiScaleRegressor (MSDL).
 
-Each gives its own parameters and its structure; SGDL and MSDL are structures of one grade.
+Each writes out its own parameters; SGDL and MSDL are structures of one grade.
 """
 
 import numbers
-from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
+from sklearn.utils import check_X_y
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from .. import structures
-from ..model import Grade, MultiGrade
-from ..networks import ACTIVATIONS, MultiScaleNetwork, Network
-from ..training import OPTIMISERS, fit_high_precision
-from ..training.objectives import LOSSES, Loss
-from ..training.record import RunRecord
-from .base import GradedEstimator
-from .parameters import ManyGrades, OneGrade, widths
+from .base import CONSTRAINTS, GRADES_CONSTRAINTS, SOLVERS, GradedEstimator
+from .losses import LOSSES, Loss
+from .predictor import ACTIVATIONS
+from .rows import weighted_moments
 
 MARGIN = 0.1  # of the range of the targets: so far beyond it predictions of solver="auto" may lie; our choice
-REGRESSION_LOSSES = ("squared_error", "huber", "quantile", "poisson")
+REGRESSION_LOSSES = ("squared_error", "absolute_error", "huber", "quantile", "poisson")
+REGRESSION_CONSTRAINTS: dict[str, list] = {
+    **CONSTRAINTS,
+    "loss": [StrOptions(set(REGRESSION_LOSSES))],
+    "quantile": [Interval(numbers.Real, 0, 1, closed="neither"), "array-like"],
+}
 
 
-@dataclass(eq=False, repr=False)
 class GradedRegressor(MultiOutputMixin, RegressorMixin, GradedEstimator):
-    """What the three regressors share; a subclass gives its own parameters and its structure."""
+    """What the three regressors share."""
 
-    _parameter_constraints: ClassVar[dict] = {
-        "loss": [StrOptions(set(REGRESSION_LOSSES))],
-        "quantile": [Interval(numbers.Real, 0, 1, closed="neither")],
-    }
-    _y_checks: ClassVar[dict] = {"multi_output": True, "y_numeric": True}
+    loss: str
+    quantile: Any
+    _y_is_flat: bool
+    _y_limits: np.ndarray | None
 
-    _: KW_ONLY
-    loss: str = "squared_error"
-    quantile: float = 0.5
+    def _make_loss(self) -> Loss:
+        if self.loss in ("absolute_error", "quantile"):
+            quantiles = (0.5,) if self.loss == "absolute_error" else tuple(np.atleast_1d(self.quantile).tolist())
+            return LOSSES["quantile"](quantiles)
+        return LOSSES[self.loss]((1.0,) if self.loss == "huber" else ())
 
-    def _loss(self) -> Loss:
-        options = {"quantile": self.quantile} if self.loss == "quantile" else {}
-        return LOSSES[self.loss](**options)
-
-    def _is_target_scaled(self) -> bool:
-        return self.loss != "poisson" and (self.standardize or self.solver == "auto")
+    def _check_targets(self, X, y):
+        if y is not None and not hasattr(y, "dtype"):
+            y = np.asarray(y)
+        try:
+            return check_X_y(
+                X, y, dtype=None, ensure_all_finite=False, multi_output=True, y_numeric=True, estimator=self
+            )[1]
+        except ValueError as error:
+            if "could not convert" in str(error):
+                line = str(error).splitlines()[0]
+                raise ValueError(f"y must hold numbers: {line}. For classes there is MultiGradeClassifier") from None
+            raise
 
     def _read_targets(self, y, weights):
         try:
             y = np.asarray(y, np.float64)
         except ValueError as error:
             raise ValueError(f"y must hold numbers: {error}. For classes there is MultiGradeClassifier") from None
+        if not np.isfinite(y).all():
+            what = "NaN. Leave out rows without a target" if np.isnan(y).any() else "infinity. Leave out such rows"
+            raise ValueError(f"Input y contains {what}")
         if self.loss == "poisson" and not np.all(y >= 0):
             raise ValueError(f"y must not be negative with loss='poisson'; got {np.min(y)}")
         self._y_is_flat, y = y.ndim == 1, y.reshape(len(y), -1)
-        self._y_limits = _limits(y[weights > 0]) if self._is_auto() and np.any(weights) else None
+        self._y_limits = _limits(y[weights > 0]) if self._is_auto and np.any(weights) else None
+        if self.loss == "quantile" and np.ndim(self.quantile):
+            quantiles = np.asarray(self.quantile, float)
+            if not (len(quantiles) and np.all((quantiles > 0) & (quantiles < 1)) and np.all(np.diff(quantiles) > 0)):
+                raise ValueError(f"quantile must hold rising numbers between 0 and 1; got {self.quantile!r}")
+            if y.shape[1] > 1 or not self._is_auto:
+                raise ValueError("several quantiles need solver='auto' and one target; fit one model for each")
+            self._y_is_flat, y = False, np.repeat(y, len(quantiles), axis=1)
+            self._y_limits = np.repeat(self._y_limits, len(quantiles), axis=1)
         return y, weights
+
+    def _target_moments(self, targets, weights):
+        """Mean and deviation; of robust losses the median and the quartile distance, which outliers do not move."""
+        if self.loss == "poisson" or not (self.standardize or self._is_auto):
+            return np.zeros(targets.shape[1]), np.ones(targets.shape[1])
+        if self.loss == "squared_error":
+            return weighted_moments(targets, weights)
+        quartiles = np.quantile(targets, [0.25, 0.5, 0.75], axis=0, weights=weights, method="inverted_cdf")
+        distance = (quartiles[2] - quartiles[0]) / 1.35
+        return quartiles[1], np.where(distance > 0, distance, weighted_moments(targets, weights)[1])
 
     def predict(self, X):
         """What the sum of all grades predicts.
 
         Parameters
         ----------
-        X : array of shape (n_samples, n_features)
+        X : array or frame of shape (n_samples, n_features)
 
         Returns
         -------
         array of shape (n_samples,) or (n_samples, n_outputs)
-            One dimension or two, as y had in ``fit``.
+            One dimension or two, as y had in ``fit``; a column for each of several quantiles.
         """
         *_, prediction = self.staged_predict(X)
         return prediction
@@ -78,7 +104,7 @@ class GradedRegressor(MultiOutputMixin, RegressorMixin, GradedEstimator):
 
         Parameters
         ----------
-        X : array of shape (n_samples, n_features)
+        X : array or frame of shape (n_samples, n_features)
 
         Returns
         -------
@@ -88,7 +114,39 @@ class GradedRegressor(MultiOutputMixin, RegressorMixin, GradedEstimator):
             prediction = outputs * self.y_scale_ + self.y_mean_
             if self._y_limits is not None:
                 prediction = np.clip(prediction, *self._y_limits)
+            if len(self.loss_.parameter) > 1:
+                prediction = np.sort(prediction, axis=1)  # quantiles do not cross (Chernozhukov et al., 2010)
             yield prediction[:, 0] if self._y_is_flat else prediction
+
+    def predict_interval(self, X, coverage: float = 0.9):
+        """Intervals that hold so large a share of new targets, if these are like the training rows (solver="auto").
+
+        The half width is a quantile of the errors that members made on the rows they had left out (split conformal
+        prediction: Papadopoulos et al., 2002); it is the same for all rows.
+
+        Parameters
+        ----------
+        X : array or frame of shape (n_samples, n_features)
+        coverage : share of the targets inside
+
+        Returns
+        -------
+        low, high : arrays of the shape of ``predict``
+        """
+        if not 0 < coverage < 1:
+            raise ValueError(f"coverage must be between 0 and 1; got {coverage!r}")
+        prediction = self.predict(X)
+        if self._left_out is None or len(self.loss_.parameter) > 1:
+            raise ValueError("predict_interval needs solver='auto' and one prediction for each target")
+        num = len(self.y_mean_)
+        errors = np.abs(self._left_out[:, :num] - self._left_out[:, num : 2 * num]) * self.y_scale_
+        weights = self._left_out[:, -1]
+        share = coverage * (1 + np.max(weights) / np.sum(weights))  # as if the new row's error were among them
+        if share > 1:
+            raise ValueError(f"coverage must be below {coverage / share:.3f} for {len(weights)} training rows")
+        half = np.quantile(errors, share, axis=0, weights=weights, method="inverted_cdf")
+        half = half[0] if self._y_is_flat else half
+        return prediction - half, prediction + half
 
     def _learned(self) -> dict:
         return {"y_is_flat": self._y_is_flat, "y_limits": None if self._y_limits is None else self._y_limits.tolist()}
@@ -100,33 +158,35 @@ class GradedRegressor(MultiOutputMixin, RegressorMixin, GradedEstimator):
         self._y_limits = None if limits is None else np.array(limits, float)
 
 
-@dataclass(eq=False, repr=False)
-class MultiGradeRegressor(ManyGrades, GradedRegressor):
+class MultiGradeRegressor(GradedRegressor):
     """Multi-grade deep learning (MGDL): shallow networks, each fitted to what the earlier ones leave over.
 
     Parameters
     ----------
     n_grades : int or "auto"
         Number of grades. With solver="auto" it is the largest number that may be kept, grade 1 included. "auto" is 3.
-    hidden_layer_sizes : tuple of int, list of such tuples, or "auto"
+    hidden_layer_sizes : int, tuple of int, list of such tuples, or "auto"
         Widths of the hidden layers of each grade. A list has one tuple per grade (not with solver="auto"). "auto" is
         (64, 64), and (128, 128) with solver="auto" and 4096 or more rows.
     loss : str
-        squared_error, huber (with its bend at one standard deviation of y), quantile, or poisson (counts y >= 0). A
+        squared_error, absolute_error (the median), huber (bent where an error passes the quartile distance of y over 1.35),
+        quantile, or poisson (counts y >= 0). A
         grade adds to the scores of the grades before it, and the loss sees the sum.
-    quantile : float
-        Which quantile loss="quantile" predicts. Other losses do not read it.
+    quantile : float or list of float
+        Which quantile loss="quantile" predicts; several with solver="auto", which then do not cross. Other losses do not
+        read it.
     activation : str, list of str, or "auto"
-        One of relu, tanh, softplus, gelu, silu, sine, gauss, or a list of one per grade (not with solver="auto").
+        One of relu, tanh, softplus, gelu, silu, sine, gauss, srelu, s2relu, bspline, or a list of one per grade (not with solver="auto").
         "auto" is silu with solver="auto" and relu otherwise.
     solver : str
         "auto" is made for tables. It decides everything on training rows that it leaves out. Grade 1 is linear in the
-        columns, in their quantile bins and (below 4096 rows) in random sines of both, and it is solved. Further grades
+        columns, in their quantile bins, in what the levels of codes are like, and (below 4096 rows) in random sines or
+        steps of them, and it is solved. Idle columns of wide tables are left out. Further grades
         are networks, trained by Adam with dropout. Eight members (four from 4096 rows on) are trained in one compiled
         program; each leaves out an eighth of the rows. A grade that does not surely lower the loss on the rows left out
         is not added. The prediction is the mean of the members. It lies at most a tenth of the range of y beyond that
-        range. standardize, residual_scaling, early_stopping and what belongs to it play no part; warm_start and a
-        checkpoint are refused.
+        range. standardize, residual_scaling, early_stopping and what belongs to it must keep their defaults; warm_start
+        and a checkpoint are refused.
         gd, momentum, adam, muon and lbfgs train one network per grade for ``max_iter`` steps. They are for functions
         without noise, and for the paper's methods.
         convex solves every grade as a two-layer ReLU network of the best width to its global optimum, which
@@ -166,6 +226,11 @@ class MultiGradeRegressor(ManyGrades, GradedRegressor):
         ``n_grades_`` may be less than ``n_grades``.
     validation_fraction, n_iter_no_change, tol : float, int, float
         See ``early_stopping``.
+    categorical_features : array-like or "auto"
+        Columns of categories (solver="auto"): names, numbers or a mask. "auto" takes those of text, of dtype category,
+        and finds columns of numbers that are codes by the rows left out.
+    time_limit : float or None
+        Seconds after which networks end where they are (solver="auto"). Grade 1 is always solved.
     warm_start : bool
         A further ``fit`` with a larger ``n_grades`` adds grades to those fitted before. It keeps their scales of inputs
         and targets and their seed. A last grade that diverged is fitted again.
@@ -176,8 +241,10 @@ class MultiGradeRegressor(ManyGrades, GradedRegressor):
 
     Attributes
     ----------
-    model_ : MultiGrade
-        The grades.
+    grades_ : tuple of FittedGrade
+        The grades, in NumPy; ``model_`` makes a ``MultiGrade`` of them.
+    columns_used_, codes_ : list of str
+        Columns that play a part, and those that are read by what the targets of their levels are like.
     records_ : tuple of RunRecord
         What happened in each grade.
     fold_losses_ : tuple of float
@@ -195,19 +262,70 @@ class MultiGradeRegressor(ManyGrades, GradedRegressor):
     """
 
     _parameter_constraints: ClassVar[dict] = {
-        "solver": [StrOptions({*OPTIMISERS, "auto", "convex"})],
+        **REGRESSION_CONSTRAINTS,
+        **GRADES_CONSTRAINTS,
+        "solver": [StrOptions({*SOLVERS, "auto", "convex"})],
         "precision": [StrOptions({"single", "high"})],
         "residual_scaling": ["boolean"],
         "solved_output": ["boolean"],
     }
+    _auto_values: ClassVar[dict] = {
+        "n_grades": 3, "hidden_layer_sizes": (64, 64), "activation": "relu", "alpha": 1e-3, "max_iter": 300,
+    }  # fmt: skip
 
-    _: KW_ONLY
-    precision: str = "single"
-    residual_scaling: bool = True
-    solved_output: bool = False
+    def __init__(
+        self,
+        n_grades="auto",
+        hidden_layer_sizes="auto",
+        *,
+        loss="squared_error",
+        quantile=0.5,
+        activation="auto",
+        solver="auto",
+        learning_rate=None,
+        alpha="auto",
+        max_iter="auto",
+        batch_size="auto",
+        precision="single",
+        residual_scaling=True,
+        solved_output=False,
+        standardize=True,
+        early_stopping=False,
+        validation_fraction=0.1,
+        n_iter_no_change=20,
+        tol=0.0001,
+        categorical_features="auto",
+        time_limit=None,
+        warm_start=False,
+        random_state=None,
+        verbose=0,
+    ):
+        self.n_grades = n_grades
+        self.hidden_layer_sizes = hidden_layer_sizes
+        self.loss = loss
+        self.quantile = quantile
+        self.activation = activation
+        self.solver = solver
+        self.learning_rate = learning_rate
+        self.alpha = alpha
+        self.max_iter = max_iter
+        self.batch_size = batch_size
+        self.precision = precision
+        self.residual_scaling = residual_scaling
+        self.solved_output = solved_output
+        self.standardize = standardize
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.tol = tol
+        self.categorical_features = categorical_features
+        self.time_limit = time_limit
+        self.warm_start = warm_start
+        self.random_state = random_state
+        self.verbose = verbose
 
-    def _check_fit(self, continuing: bool, checkpoint, num_outputs: int) -> None:
-        super()._check_fit(continuing, checkpoint, num_outputs)
+    def _check_fit(self, X, groups, checkpoint, num_outputs) -> None:
+        super()._check_fit(X, groups, checkpoint, num_outputs)
         is_descent = self.precision == "single" and self.solver not in ("auto", "convex")
         if self.solved_output and not (is_descent and self.loss == "squared_error"):
             raise ValueError(
@@ -215,79 +333,21 @@ class MultiGradeRegressor(ManyGrades, GradedRegressor):
                 f"descends, for example 'muon'; got {self.loss!r}, {self.precision!r} and {self.solver!r}"
             )
 
-    def _fit_grades(self, rows, held_out, full_batch, continuing, observers, checkpoint) -> None:
-        if self.precision == "high":
-            return self._fit_sines(rows, continuing, checkpoint)
-        if self.solver != "convex":
-            return super()._fit_grades(rows, held_out, full_batch, continuing, observers, checkpoint)
-        if self.early_stopping:
-            raise ValueError("early_stopping must be False with solver='convex': a grade is solved, not trained")
-        if self.loss != "squared_error":
-            raise ValueError(
-                f"loss must be 'squared_error' with solver='convex', whose certificate is of it; got {self.loss!r}"
-            )
-        if not self._value("alpha") > 0:
-            raise ValueError(f"alpha must be positive with solver='convex'; got {self.alpha!r}")
-        self._solve_grades(rows, *self._so_far(continuing, self._value("n_grades")))
 
-    def _fit_sines(self, rows, continuing: bool, checkpoint) -> None:
-        for name, is_given in (("early_stopping", self.early_stopping), ("warm_start", continuing)):
-            if is_given:
-                raise ValueError(f"{name} must be False with precision='high': leave-one-out decides on grades")
-        if checkpoint is not None:
-            raise ValueError("checkpoint must be None with precision='high': a fit is not continued")
-        x, targets, weights = self._scaled(rows)
-        on_grade = _print_solved if self.verbose else None
-        fit = fit_high_precision(x, targets, sample_weight=weights, seed=self._seed, on_grade=on_grade)
-        self.model_, self.records_, self.certificates_ = fit.model, fit.records, ()
-
-    def _solve_grades(self, rows, model: MultiGrade, records: tuple, certificates: tuple) -> None:
-        from ..convex import PatternSearch, fit_convex_grades
-
-        x, targets, weights = self._scaled(rows)
-        residual = targets - (np.asarray(model(jnp.asarray(x, jnp.float32)), np.float64) if model.grades else 0)
-        features = np.asarray(model.features(jnp.asarray(x, jnp.float32)), np.float64)
-        total = float(np.sum(weights))
-        num_grades = self._value("n_grades")
-        if num_grades > len(model.grades):
-            fit = fit_convex_grades(
-                features,
-                residual,
-                num_grades=num_grades - len(model.grades),
-                # Our loss is a mean, that of the convex program a sum: alpha times the sum of the weights is the same.
-                regularisation=self._value("alpha") * total,
-                sample_weight=weights,
-                search=PatternSearch(seed=self._seed),
-                on_grade=_print_certificate if self.verbose else None,
-            )
-            for grade, stage in zip(fit.grades, fit.staged_predict(features), strict=True):
-                params = jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float32), grade.params)
-                model = model.add(Grade(grade.network, params, jnp.float32(1)))
-                loss = 0.5 * np.sum(weights[:, None] * (residual - stage) ** 2) / total
-                certificate = grade.certificate
-                columns = {
-                    "step": np.array([certificate.iterations], np.int32),
-                    "train_loss": np.array([loss], np.float32),
-                }
-                records = (*records, RunRecord(columns, sentence=str(certificate), num_steps=certificate.iterations))
-                certificates = (*certificates, certificate)
-        self.model_, self.records_, self.certificates_ = model, records, certificates
-
-
-@dataclass(eq=False, repr=False)
-class SingleGradeRegressor(OneGrade, GradedRegressor):
+class SingleGradeRegressor(GradedRegressor):
     """Standard deep learning (SGDL): one network, trained at once.
 
     Parameters
     ----------
-    hidden_layer_sizes : tuple of int or "auto"
+    hidden_layer_sizes : int, tuple of int or "auto"
         Widths of the hidden layers. "auto" is six times 64.
     loss : str
-        squared_error, huber (with its bend at one standard deviation of y), quantile, or poisson (counts y >= 0).
+        squared_error, absolute_error (the median), huber (bent where an error passes the quartile distance of y over 1.35),
+        quantile, or poisson (counts y >= 0).
     quantile : float
         Which quantile loss="quantile" predicts. Other losses do not read it.
     activation : str or "auto"
-        One of relu, tanh, softplus, gelu, silu, sine, gauss. "auto" is relu.
+        One of relu, tanh, softplus, gelu, silu, sine, gauss, srelu, s2relu, bspline. "auto" is relu.
     solver : str
         gd, momentum, adam, muon or lbfgs.
     learning_rate : float, "auto", schedule or None
@@ -313,23 +373,65 @@ class SingleGradeRegressor(OneGrade, GradedRegressor):
         Above 0, show the live view.
     """
 
+    _parameter_constraints: ClassVar[dict] = REGRESSION_CONSTRAINTS
+    _auto_values: ClassVar[dict] = {
+        "hidden_layer_sizes": (64,) * 6, "activation": "relu", "alpha": 1e-3, "max_iter": 900,
+    }  # fmt: skip
 
-@dataclass(eq=False, repr=False)
-class MultiScaleRegressor(OneGrade, GradedRegressor):
+    def __init__(
+        self,
+        hidden_layer_sizes="auto",
+        *,
+        loss="squared_error",
+        quantile=0.5,
+        activation="auto",
+        solver="muon",
+        learning_rate=None,
+        alpha="auto",
+        max_iter="auto",
+        batch_size="auto",
+        standardize=True,
+        early_stopping=False,
+        validation_fraction=0.1,
+        n_iter_no_change=20,
+        tol=0.0001,
+        random_state=None,
+        verbose=0,
+    ):
+        self.hidden_layer_sizes = hidden_layer_sizes
+        self.loss = loss
+        self.quantile = quantile
+        self.activation = activation
+        self.solver = solver
+        self.learning_rate = learning_rate
+        self.alpha = alpha
+        self.max_iter = max_iter
+        self.batch_size = batch_size
+        self.standardize = standardize
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.tol = tol
+        self.random_state = random_state
+        self.verbose = verbose
+
+
+class MultiScaleRegressor(GradedRegressor):
     """Multi-scale deep learning (MSDL): sub-networks on the input times each of ``scales``, outputs summed.
 
     Parameters
     ----------
-    hidden_layer_sizes : tuple of int or "auto"
+    hidden_layer_sizes : int, tuple of int or "auto"
         Widths of the hidden layers of each sub-network. "auto" is three times 32.
     scales : array-like of float
         What the input of each sub-network is multiplied by.
     loss : str
-        squared_error, huber (with its bend at one standard deviation of y), quantile, or poisson (counts y >= 0).
+        squared_error, absolute_error (the median), huber (bent where an error passes the quartile distance of y over 1.35),
+        quantile, or poisson (counts y >= 0).
     quantile : float
         Which quantile loss="quantile" predicts. Other losses do not read it.
     activation : str or "auto"
-        One of relu, tanh, softplus, gelu, silu, sine, gauss. "auto" is relu.
+        One of relu, tanh, softplus, gelu, silu, sine, gauss, srelu, s2relu, bspline. "auto" is relu.
     solver : str
         gd, momentum, adam, muon or lbfgs.
     learning_rate : float, "auto", schedule or None
@@ -356,31 +458,55 @@ class MultiScaleRegressor(OneGrade, GradedRegressor):
     """
 
     _parameter_constraints: ClassVar[dict] = {
+        **REGRESSION_CONSTRAINTS,
         "activation": [StrOptions({*ACTIVATIONS, "auto"})],
         "scales": ["array-like"],
     }
+    _auto_values: ClassVar[dict] = {
+        "hidden_layer_sizes": (32, 32, 32), "activation": "relu", "alpha": 1e-3, "max_iter": 900,
+    }  # fmt: skip
 
-    _auto_values: ClassVar[dict] = {**OneGrade._auto_values, "hidden_layer_sizes": (32, 32, 32)}
-
-    _: KW_ONLY
-    scales: Any = (1.0, 2.0, 4.0, 8.0)
-
-    def _structure(self, n_inputs: int, n_outputs: int) -> structures.Structure:
-        layers = (n_inputs, *widths(self._value("hidden_layer_sizes")), n_outputs)
-        scales = tuple(float(scale) for scale in self.scales)
-        return (MultiScaleNetwork(Network(layers, self._value("activation")), scales),)
+    def __init__(
+        self,
+        hidden_layer_sizes="auto",
+        *,
+        loss="squared_error",
+        quantile=0.5,
+        activation="auto",
+        solver="muon",
+        learning_rate=None,
+        alpha="auto",
+        max_iter="auto",
+        batch_size="auto",
+        scales=(1.0, 2.0, 4.0, 8.0),
+        standardize=True,
+        early_stopping=False,
+        validation_fraction=0.1,
+        n_iter_no_change=20,
+        tol=0.0001,
+        random_state=None,
+        verbose=0,
+    ):
+        self.hidden_layer_sizes = hidden_layer_sizes
+        self.loss = loss
+        self.quantile = quantile
+        self.activation = activation
+        self.solver = solver
+        self.learning_rate = learning_rate
+        self.alpha = alpha
+        self.max_iter = max_iter
+        self.batch_size = batch_size
+        self.scales = scales
+        self.standardize = standardize
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.tol = tol
+        self.random_state = random_state
+        self.verbose = verbose
 
 
 def _limits(y: np.ndarray) -> np.ndarray:
     """The range of each target and a tenth of it beyond, (2, targets): no row's error then outweighs all others."""
     low, high = y.min(axis=0), y.max(axis=0)
     return np.stack([low - MARGIN * (high - low), high + MARGIN * (high - low)])
-
-
-def _print_certificate(number: int, grade) -> None:
-    print(f"grade {number}: {grade.certificate}")
-
-
-def _print_solved(record: RunRecord) -> None:
-    error = record.columns["leave_one_out"][0]
-    print(f"{record.sentence}: leave-one-out error {error:.1e} of the standardised targets")

@@ -2,29 +2,34 @@
 
 import numpy as np
 
+GAP = -1e300  # in the place of a gap while rows are compared; numbers end at 1e150
 SMALLEST = 1e-300  # smaller deviations are none
 # Rows are padded to one of few sizes (weight 0), so that folds of a cross-validation share a compiled program; not
 # those that random batches are drawn from.
 ROW_SIZES = (64, 128, 256, 512)
 
 
-def rows_with_weight(X, targets, weights):
+def rows_with_weight(X, targets, weights, groups=None):
     """Those of positive weight."""
     is_used = weights > 0
     if not is_used.any():
         raise ValueError("sample_weight must be positive for one training row at least; all are zero")
-    return X[is_used], targets[is_used], weights[is_used]
+    return X[is_used], targets[is_used], weights[is_used], None if groups is None else groups[is_used]
 
 
-def merge_equal_rows(X, targets, weights):
-    """Equal rows as one row with the sum of their weights, in sorted order.
+def merge_equal_rows(X, targets, weights, groups=None):
+    """Equal rows (of one group) as one row with the sum of their weights, in sorted order.
 
     The objective is the same, and a fit then depends neither on the order of the rows nor on whether a row is
     repeated or weighted, to the last bit.
     """
-    rows, inverse = np.unique(np.hstack([X, targets]), axis=0, return_inverse=True)
+    numbers = np.where(np.isnan(X), GAP, X)  # gaps are equal
+    parts = [numbers, targets] if groups is None else [numbers, targets, groups[:, None]]
+    rows, inverse = np.unique(np.hstack(parts), axis=0, return_inverse=True)
     summed = np.bincount(inverse.ravel(), weights, minlength=len(rows))
-    return rows[:, : X.shape[1]], rows[:, X.shape[1] :], summed
+    num = X.shape[1]
+    X = np.where(rows[:, :num] == GAP, np.nan, rows[:, :num])
+    return X, rows[:, num : num + targets.shape[1]], summed, None if groups is None else rows[:, -1]
 
 
 def weighted_moments(columns: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -1,39 +1,43 @@
 """Estimators in files: safetensors and JSON, from which nothing is executed."""
 
-import dataclasses
 import os
 from typing import Any
 
 import numpy as np
 
 from ..files import read_arrays, telling_damage, write_arrays
-from ..model import model_from_arrays, model_to_arrays
-from ..training.record import records_from_arrays, records_to_arrays
+from .columns import Columns
 from .encoding import encoding_from_arrays, encoding_to_arrays
+from .losses import LOSSES
+from .predictor import grades_from_arrays, grades_to_arrays
 
 ESTIMATORS: dict[str, type] = {}  # by name
 SCALES = ("x_mean_", "x_scale_", "y_mean_", "y_scale_")
 
 
 def write_estimator(estimator, path: str | os.PathLike) -> None:
-    """Write a fitted estimator; ``load_estimator`` reads it."""
+    """Write a fitted estimator; ``load_estimator`` reads it. Equal fits give equal bytes: no times are written."""
     parameters = {name: _plain(name, value) for name, value in estimator.get_params().items()}
-    arrays, networks = model_to_arrays(estimator.model_)
+    arrays = grades_to_arrays(estimator.grades_)
     arrays |= {name: getattr(estimator, name) for name in SCALES}
-    if hasattr(estimator, "encoding_"):
+    if estimator.encoding_ is not None:
         arrays |= encoding_to_arrays(estimator.encoding_)
-    of_records, ends = records_to_arrays(estimator.records_)
+    if estimator._left_out is not None:
+        arrays["left_out"] = estimator._left_out
+    of_records, ends = estimator._records
     arrays |= of_records
     description = {
         "class": type(estimator).__name__,
         "parameters": parameters,
-        "model": networks,
-        "records": [{**end, "seconds": 0.0} for end in ends],  # equal fits have equal files
-        "certificates": [{**dataclasses.asdict(c), "outcome": c.outcome.name} for c in estimator.certificates_],
+        "model": [grade.network for grade in estimator.grades_],
+        "records": [{**end, "seconds": 0.0} for end in ends],
+        "certificates": estimator._certificates,
         "features": estimator.n_features_in_,
+        "columns": {"names": estimator.columns_.names, "levels": estimator.columns_.levels},
         "feature_names": list(getattr(estimator, "feature_names_in_", [])),
+        "loss": {"name": estimator.loss_.name, "parameter": estimator.loss_.parameter},
         "learned": estimator._learned(),
-        "fold_losses": list(getattr(estimator, "fold_losses_", ())),
+        "fold_losses": list(estimator.fold_losses_),
         "target_names": estimator.target_names,
         "seed": estimator._seed,
     }
@@ -60,32 +64,44 @@ def load_estimator(path: str | os.PathLike) -> Any:
 def _from_file(path: str | os.PathLike, arrays: dict[str, np.ndarray], description: dict) -> Any:
     if description.get("class") not in ESTIMATORS:
         raise ValueError(f"{path} holds an unknown estimator {description.get('class')!r}")
+    if "columns" not in description:
+        raise ValueError(f"{path} was written by version 0.1 or earlier, whose estimators are read no more; fit again")
     parameters = {name: _from_plain(value) for name, value in description["parameters"].items()}
     estimator = ESTIMATORS[description["class"]](**parameters)
     estimator._validate_params()
-    for names in (description["feature_names"], description["target_names"] or []):
+    for names in (description["feature_names"], description["target_names"] or [], description["columns"]["names"]):
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
             raise ValueError(f"{path} is damaged: names of columns must be text; got {names!r}")
-    estimator.model_ = model_from_arrays(arrays, description["model"])
-    if not all(np.isfinite(arrays[name]).all() for name in SCALES):
-        raise ValueError(f"{path} is damaged: means or scales are not finite numbers")
+    estimator.grades_ = grades_from_arrays(arrays, description["model"])
+    if not estimator.grades_ or not all(np.isfinite(arrays[name]).all() for name in SCALES):
+        raise ValueError(f"{path} is damaged: it has no grade, or means or scales that are not finite numbers")
     for name in SCALES:
         setattr(estimator, name, arrays[name])
-    estimator.records_ = records_from_arrays(arrays, description["records"])
-    estimator.certificates_ = tuple(_certificate(fields) for fields in description.get("certificates", ()))
-    estimator.n_features_in_ = description["features"]
-    if len(description["feature_names"]) not in (0, estimator.n_features_in_):
+    estimator._records = {n: a for n, a in arrays.items() if n.startswith("record")}, description["records"]
+    if not all(isinstance(end["num_steps"], int) for end in description["records"]):
+        raise ValueError(f"{path} is damaged: numbers of steps are not integers")
+    estimator._certificates = description["certificates"]
+    estimator.n_features_in_ = num = description["features"]
+    names, levels = description["columns"]["names"], description["columns"]["levels"]
+    if not len(names) == len(levels) == num:
+        raise ValueError(f"{path} is damaged: it describes {len(names)} and {len(levels)} columns of {num}")
+    estimator.columns_ = Columns(tuple(names), tuple(None if of is None else tuple(of) for of in levels))
+    if len(description["feature_names"]) not in (0, num):
         raise ValueError(f"{path} is damaged: it names {len(description['feature_names'])} of its columns")
     if description["feature_names"]:
         estimator.feature_names_in_ = np.array(description["feature_names"], dtype=object)
+    loss = description["loss"]
+    estimator.loss_ = LOSSES[loss["name"]](tuple(float(part) for part in loss["parameter"]))
     estimator.target_names = description["target_names"]
     estimator._seed = description["seed"]
-    if "encoding/columns" in arrays:
-        estimator.encoding_ = encoding_from_arrays(arrays, estimator.n_features_in_)
-        if estimator.encoding_.width != estimator.model_.grades[0].network.widths[0]:
-            raise ValueError(f"{path} is damaged: its encoding is not that of its first grade")
-        estimator.fold_losses_ = tuple(description["fold_losses"])
-    estimator._set_learned(description.get("learned") or {"y_is_flat": description.get("y_is_flat", True)})
+    estimator.encoding_ = encoding_from_arrays(arrays, num) if "encoding/columns" in arrays else None
+    width = num if estimator.encoding_ is None else estimator.encoding_.width
+    first = estimator.grades_[0]
+    if width != first.arrays[0].shape[-2] and first.network["type"] not in ("SineNetwork", "LayerNetwork"):
+        raise ValueError(f"{path} is damaged: its columns are not those of its first grade")
+    estimator.fold_losses_ = tuple(description["fold_losses"])
+    estimator._left_out = arrays.get("left_out")
+    estimator._set_learned(description["learned"])
     return estimator
 
 
@@ -107,7 +123,8 @@ def _from_plain(value):
     return list(map(_from_plain, value)) if isinstance(value, list) else value
 
 
-def _certificate(fields: dict):
+def certificate_from(fields: dict):
+    """The certificate that a fit or a file keeps as plain values."""
     from ..convex import Certificate, Outcome
 
     return Certificate(**{**fields, "outcome": Outcome[fields["outcome"]]})
