@@ -7,7 +7,6 @@ import stat
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pandas as pd
 import pytest
 
 from multigrade import MultiGradeRegressor, NoImprovement, Observation, Outcome, Plan, load_estimator
@@ -162,12 +161,6 @@ def test_tiny_and_huge_units_of_inputs_and_targets_change_no_bit(unit):
     plain = MultiGradeRegressor(**options).fit(x, y).predict(x)
     other = MultiGradeRegressor(**options).fit(unit * x, unit * y).predict(unit * x)
     np.testing.assert_array_equal(other / unit, plain)
-
-
-def test_dates_among_numbers_are_refused_with_a_hint():
-    rows = pd.DataFrame({"a": X[:, 0], "when": pd.date_range("2026-01-01", periods=len(X))})
-    with pytest.raises(ValueError, match="X must hold numbers; got dates or times beside them"):
-        MultiGradeRegressor(1).fit(rows, Y[:, 0])
 
 
 def test_a_model_file_with_weights_that_are_not_finite_is_refused(tmp_path):

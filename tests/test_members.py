@@ -11,16 +11,15 @@ from sklearn.datasets import load_iris, make_friedman1
 from sklearn.linear_model import Ridge
 from sklearn.metrics import log_loss, mean_pinball_loss
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OneHotEncoder
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from multigrade import MultiGradeClassifier, MultiGradeRegressor, SingleGradeClassifier, load_estimator
 from multigrade.commands.table import Fit
 from multigrade.tables.encoding import fit_encoding
 from multigrade.tables.folds import assign_folds
-from multigrade.tables.linear import RIDGES, FoldRows, solve_linear
+from multigrade.tables.linear import RIDGES, FoldRows, Inputs, solve_linear
+from multigrade.tables.losses import SquaredError
 from multigrade.tables.mixture import HeldRows, choose_mixture, choose_mixture_beside
-from multigrade.training.objectives import Squared
 
 X, Y = make_friedman1(120, noise=0.5, random_state=0)
 IRIS, KIND = load_iris(return_X_y=True)
@@ -70,8 +69,8 @@ def test_the_linear_grade_is_ridge_regression_without_the_fold(num_columns):
     rows = np.sin(rows @ np.random.default_rng(1).normal(size=(10, num_columns)).astype(np.float32))
     targets = (Y - Y.mean())[:, None]
     folds = assign_folds(targets, 8, np.random.default_rng(0))
-    fold_rows = FoldRows(targets, np.ones(len(X)), folds, Squared(), 8)
-    linear = solve_linear(rows, fold_rows, np.zeros(1), [slice(0, num_columns)])
+    fold_rows = FoldRows(targets, np.ones(len(X)), folds, SquaredError(), 8)
+    linear = solve_linear(Inputs(rows), fold_rows, np.zeros(1), [np.arange(num_columns)])
     train = folds != 3
     errors = []
     for ridge in RIDGES:
@@ -165,17 +164,16 @@ def test_frozen_features_feed_a_pipeline():
     assert first.transform(X).shape == (len(X), len(first.get_feature_names_out()))
 
 
-def test_gaps_and_text_are_refused_with_a_remedy():
+def test_other_solvers_refuse_gaps_and_text_and_name_the_column():
     rows = X.copy()
     rows[3, 2] = np.nan
-    with pytest.raises(ValueError, match=r"contains NaN.*ColumnTransformer with SimpleImputer"):
-        MultiGradeRegressor(**SMALL).fit(rows, Y)
-    with pytest.raises(ValueError, match=r"could not convert.*ColumnTransformer with OneHotEncoder"):
-        MultiGradeRegressor(**SMALL).fit(np.where(X > 0.5, "a", "b"), Y)
+    other = {**SMALL, "solver": "adam"}
+    with pytest.raises(ValueError, match=r"contains NaN: column 'x2', row 3\. solver='auto' reads gaps"):
+        MultiGradeRegressor(**other).fit(rows, Y)
+    with pytest.raises(ValueError, match=r"could not convert.*column 'x0' holds categories\. solver='auto' reads them"):
+        MultiGradeRegressor(**other).fit(np.where(X > 0.5, "a", "b"), Y)
     with pytest.raises(ValueError, match=r"Input y contains NaN\. Leave out rows without a target"):
         MultiGradeRegressor(**SMALL).fit(X, rows[:, 2])
-    with pytest.raises(ValueError, match=r"Sparse data was passed for X.*sparse_output=False"):
-        make_pipeline(OneHotEncoder(), MultiGradeClassifier(**SMALL)).fit(IRIS.round(), NAMES)
 
 
 @pytest.mark.parametrize(
@@ -211,11 +209,11 @@ def test_networks_beside_the_columns_take_their_share_or_leave_the_columns_alone
     targets = random.normal(size=(20, 8, 1)).astype(np.float32)
     held, nothing = HeldRows(targets, np.ones((20, 8))), np.zeros_like(targets)
     noise = random.normal(size=targets.shape).astype(np.float32)
-    mixture = choose_mixture_beside(Squared(), held, np.stack([nothing, targets]), noise, None)
+    mixture = choose_mixture_beside(SquaredError(), held, np.stack([nothing, targets]), noise, None)
     assert (mixture.of_columns, mixture.of_networks, mixture.losses[-1]) == (0.0, 1.0, 0.0)
     stages = np.stack([nothing, noise])
-    alone = choose_mixture_beside(Squared(), held, stages, targets, None)
-    assert alone == choose_mixture(Squared(), held, targets[None], None)
+    alone = choose_mixture_beside(SquaredError(), held, stages, targets, None)
+    assert alone == choose_mixture(SquaredError(), held, targets[None], None)
 
 
 def test_where_columns_fit_their_own_rows_too_well_networks_are_trained_without_them():
@@ -261,5 +259,8 @@ def test_parameters_of_other_solvers_are_refused(parameters, line):
 def test_what_auto_does_not_take_is_refused():
     with pytest.raises(ValueError, match="warm_start need a solver other than 'auto'"):
         MultiGradeRegressor(**SMALL, warm_start=True).fit(X, Y)
+    for name, value in {"early_stopping": True, "standardize": False, "tol": 0.1, "residual_scaling": False}.items():
+        with pytest.raises(ValueError, match=f"{name} must be .* with solver='auto', whose members.*; got {value}"):
+            MultiGradeRegressor(**SMALL, **{name: value}).fit(X, Y)
     with pytest.raises(ValueError, match="'solver' parameter of SingleGradeClassifier"):
         SingleGradeClassifier(solver="auto").fit(IRIS, NAMES)

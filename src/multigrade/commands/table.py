@@ -19,7 +19,9 @@ MOST = {"grades": 1000, "width": 2**15, "layers": 1000, "steps": 2**31 - 1}  # a
 class Fit:
     """Fit a table: multigrade fit data.csv --target y --model m.safetensors
 
-    Optimiser auto reads columns as they come: numbers, text, and gaps (empty cells, NA, NaN, null, None). An interrupted fit continues where it was when the same command is run again; with optimiser auto, which takes
+    Optimiser auto reads columns as they come: numbers, text, and gaps (empty cells, NA, NaN, null, None).
+
+    An interrupted fit continues where it was when the same command is run again; with optimiser auto, which takes
     seconds, it starts anew.
     """
 
@@ -165,7 +167,9 @@ def _numbers(table, target: str, targets):
 
     for name, column in zip(target_columns(table, target), targets.reshape(len(targets), -1).T, strict=True):
         if name in table.labels:
-            raise ValueError(f"the column {name!r} holds text, {table.labels[name][0]!r} for one; classes need --classify")
+            raise ValueError(
+                f"the column {name!r} holds text, {table.labels[name][0]!r} for one; classes need --classify"
+            )
         if np.isnan(column).any():
             row = int(np.argmax(np.isnan(column))) + 1
             raise ValueError(f"data row {row} has no number in the column {name!r}; leave out such rows")

@@ -352,6 +352,32 @@ class GradedEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         (features,) = self._by_blocks(X, lambda x: [[features for _, features in staged(self.grades_, x)][-1]])
         return features.reshape(len(features), -1).astype(np.float64)
 
+    def effects(self, X, y=None, *, random_state=0):
+        """What each column does (solver="auto"): what it adds to the scores of rows in grade 1, exactly, and what it is
+        worth to all grades, by exchange between rows.
+
+        Parameters
+        ----------
+        X : array or frame of shape (n_samples, n_features)
+            Rows to look at; such as the fit has not seen, if ``y`` is to say what columns are worth.
+        y : array or None
+            Their targets.
+        random_state : draws the exchange of rows
+
+        Returns
+        -------
+        Effects
+            Arrays, and a ``figure``.
+        """
+        from .effects import find_effects
+
+        check_is_fitted(self)
+        return find_effects(self, self._read_rows(X), None if y is None else self._targets_of(y), random_state)
+
+    def _targets_of(self, y) -> np.ndarray:
+        """Targets (N, s) in the units of the scores."""
+        raise NotImplementedError
+
     @property
     def _n_features_out(self) -> int:
         last = self.grades_[-1]  # a linear grade has the encoded columns as its features, the same for all members

@@ -8,6 +8,7 @@
               tabular deep learning", 2022)
     levels    1 where a category with few levels has this one
     gaps      1 where a column has none; the gap itself is read as the column's median
+    cuts      1 where a column is above a threshold at which the targets jump (``cuts``)
     codes     what the targets of a level of a code are like (``codes``)
 
 Drawn features may follow, which are solved for after all these: random sines of what networks read, in which functions
@@ -19,6 +20,7 @@ Everything is learned from the training rows, weighted: a row of weight 2 is a r
 """
 
 import dataclasses
+from functools import cached_property
 
 import numpy as np
 
@@ -34,8 +36,8 @@ MAX_LEVELS = 16  # of a category that is read by level; one with more is a code
 
 @dataclasses.dataclass(frozen=True)
 class Encoding:
-    """Outputs in this order: plain columns; then what networks read: clipped columns, bins, levels, gaps, columns of 0
-    up to a width that tables share, codes; then sines or steps."""
+    """Outputs in this order: plain columns; then what networks read: clipped columns, bins, levels, gaps, cuts, columns
+    of 0 up to a width that tables share, codes; then sines or steps."""
 
     columns: np.ndarray  # of numbers, that vary
     low: np.ndarray  # plain columns end half a range beyond the training rows
@@ -55,6 +57,9 @@ class Encoding:
     level_means: np.ndarray
     gap_columns: np.ndarray
     gap_means: np.ndarray
+    cut_columns: np.ndarray
+    cut_thresholds: np.ndarray
+    cut_means: np.ndarray
     code_columns: np.ndarray  # of each known level of each code
     code_values: np.ndarray
     code_statistics: np.ndarray  # (known levels, statistics of a code)
@@ -65,24 +70,25 @@ class Encoding:
     step_signs: np.ndarray
     step_moments: np.ndarray  # (2, steps)
 
-    @property
+    @cached_property
     def num_shared(self) -> int:
         """How many outputs networks read before the codes."""
-        used = len(self.columns) + len(self.bin_columns) + len(self.level_columns) + len(self.gap_columns)
+        blocks = (self.columns, self.bin_columns, self.level_columns, self.gap_columns, self.cut_columns)
+        used = sum(map(len, blocks))
         power = max(32, 1 << max(used - 1, 1).bit_length())
         return power * 3 // 4 if power >= 128 and used <= power * 3 // 4 else power
 
-    @property
+    @cached_property
     def num_codes(self) -> int:
         """Statistics of all codes, padded to a multiple of 8."""
         used = len(np.unique(self.code_columns)) * self.code_statistics.shape[1]
         return -(-used // 8) * 8
 
-    @property
+    @cached_property
     def width(self) -> int:
         return self.read.stop + len(self.phases) + len(self.step_places)
 
-    @property
+    @cached_property
     def read(self) -> slice:
         """What networks read of the outputs."""
         return slice(len(self.columns), len(self.columns) + self.num_shared + self.num_codes)
@@ -106,14 +112,27 @@ class Encoding:
         """The outputs (without codes) of each way to read a table, by its name; levels and gaps belong to all."""
         num, bins = len(self.columns), len(self.bin_columns)
         always = 2 * num + bins + np.arange(len(self.level_columns) + len(self.gap_columns))
-        ways = {"plain": np.arange(num), "clipped": num + np.arange(num), "bins": num + np.arange(num + bins)}
+        cuts = 2 * num + bins + len(always) + np.arange(len(self.cut_columns))
+        bins = np.concatenate([num + np.arange(num + bins), cuts])
+        ways = {"plain": np.arange(num), "clipped": num + np.arange(num), "bins": bins}
         return {name: np.concatenate([way, always]) for name, way in ways.items()}
+
+    @cached_property
+    def cuts(self) -> slice:
+        """Their places among the outputs."""
+        start = 2 * len(self.columns) + len(self.bin_columns) + len(self.level_columns) + len(self.gap_columns)
+        return slice(start, start + len(self.cut_columns))
 
     def column_of_outputs(self) -> np.ndarray:
         """The column of the table that each output up to the codes reads; -1 for what reads none."""
-        of_used = (self.columns, self.columns, self.bin_columns, self.level_columns, self.gap_columns)
+        of_used = (self.columns, self.columns, self.bin_columns, self.level_columns, self.gap_columns, self.cut_columns)
         used = np.concatenate(of_used).astype(int)
         return np.pad(used, (0, len(self.columns) + self.num_shared - len(used)), constant_values=-1)
+
+    def column_of_codes(self) -> np.ndarray:
+        """The same for the statistics of codes, which follow."""
+        owner = np.repeat(np.unique(self.code_columns), self.code_statistics.shape[1])
+        return np.pad(owner, (0, self.num_codes - len(owner)), constant_values=-1)
 
     def __call__(self, X: np.ndarray) -> np.ndarray:
         """(N, width) in float32; finite for all finite X."""
@@ -126,6 +145,7 @@ class Encoding:
             2 * (self._bins(X) - self.bin_means),
             2 * ((X[:, self.level_columns] == self.level_values) - self.level_means),
             2 * (np.isnan(X[:, self.gap_columns]) - self.gap_means),
+            2 * ((values[:, self._cut_places] > self.cut_thresholds) - self.cut_means),
         ):
             encoded[:, at : at + block.shape[1]] = block
             at += block.shape[1]
@@ -140,6 +160,12 @@ class Encoding:
             encoded[:, self.read.stop :] = self.steps(values)
         return encoded
 
+    def with_cuts(self, columns: np.ndarray, thresholds: np.ndarray, X: np.ndarray, weights: np.ndarray) -> "Encoding":
+        """With these cuts."""
+        values = self.values(X)[:, np.searchsorted(self.columns, columns)]
+        means = np.average(values > thresholds, axis=0, weights=weights)
+        return dataclasses.replace(self, cut_columns=columns, cut_thresholds=thresholds, cut_means=means)
+
     def values(self, X: np.ndarray) -> np.ndarray:
         """The columns of numbers, their medians in the place of gaps."""
         values = X[:, self.columns]
@@ -148,11 +174,22 @@ class Encoding:
     def statistics(self, X: np.ndarray) -> np.ndarray:
         """What is known of each row's level of each code; 0 for levels that are not known."""
         parts = []
-        for column in np.unique(self.code_columns):
-            of_column = self.code_columns == column
-            known, is_known = find_levels(X[:, column], self.code_values[of_column])
-            parts.append(np.where(is_known[:, None], self.code_statistics[of_column][known], 0))
+        for column, values, statistics in self._codes:
+            known, is_known = find_levels(X[:, column], values)
+            parts.append(np.where(is_known[:, None], statistics[known], 0))
         return np.hstack(parts)
+
+    @cached_property
+    def _codes(self) -> list[tuple[int, np.ndarray, np.ndarray]]:
+        """Column, known levels and what is known of them, for each code."""
+        columns = np.unique(self.code_columns)
+        of_column = [self.code_columns == column for column in columns]
+        return [(c, self.code_values[of], self.code_statistics[of]) for c, of in zip(columns, of_column, strict=True)]
+
+    @cached_property
+    def _cut_places(self) -> np.ndarray:
+        """Among the columns of numbers."""
+        return np.searchsorted(self.columns, self.cut_columns)
 
     def steps(self, values: np.ndarray) -> np.ndarray:
         """Standardised; ``values`` as the method of this name gives them."""
@@ -249,6 +286,7 @@ def fit_encoding(
         np.repeat(list(levels), [len(at) for at in levels.values()]).astype(int),
         np.concatenate([*levels.values(), []]), np.zeros(sum(map(len, levels.values()))),
         gap_columns, np.zeros(len(gap_columns)),
+        np.zeros(0, int), np.zeros(0), np.zeros(0),
         np.zeros(0, int), np.zeros(0), nothing, nothing, np.zeros(0),
         np.zeros((0, 1), int), np.zeros((0, 1)), np.zeros((0, 1)), np.zeros((2, 0)),
     )  # fmt: skip
@@ -284,6 +322,7 @@ SHAPES = {
     "bin_columns": "bin_starts bin_widths bin_means",
     "level_columns": "level_values level_means",
     "gap_columns": "gap_means",
+    "cut_columns": "cut_thresholds cut_means",
     "code_columns": "code_values",
     "step_places": "step_thresholds step_signs",
 }
@@ -301,10 +340,20 @@ def encoding_from_arrays(arrays: dict[str, np.ndarray], num_columns: int) -> Enc
         for name in others.split():
             if fields[name].shape != fields[first].shape:
                 raise ValueError(f"an encoding must have {name} of shape {fields[first].shape}")
-    for name in ("columns", "bin_columns", "level_columns", "gap_columns", "code_columns", "step_places"):
+    for name in (
+        "columns",
+        "bin_columns",
+        "level_columns",
+        "gap_columns",
+        "cut_columns",
+        "code_columns",
+        "step_places",
+    ):
         most = len(fields["columns"]) if name == "step_places" else num_columns
         if fields[name].dtype.kind not in "iu" or not np.all((fields[name] >= 0) & (fields[name] < most)):
             raise ValueError(f"an encoding must have columns from 0 to {most - 1}; got others as {name}")
+    if not np.isin(fields["cut_columns"], fields["columns"]).all() or np.any(np.diff(fields["columns"]) <= 0):
+        raise ValueError("an encoding must have rising columns of numbers, and cuts of these")
     if not all(np.all(fields[name] > 0) for name in ("plain_deviation", "scale", "deviation", "bin_widths")):
         raise ValueError("an encoding must have positive scales, deviations and widths")
     encoding = Encoding(**fields)

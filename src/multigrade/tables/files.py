@@ -11,7 +11,6 @@ import numpy as np
 
 from ..files import atomic_path
 
-
 GAPS = {"", "na", "n/a", "nan", "null", "none"}  # cells without a value, in small letters
 
 

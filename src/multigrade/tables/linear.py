@@ -69,8 +69,8 @@ def _each(own: np.ndarray, weight: np.ndarray) -> np.ndarray:
 def solve_linear(inputs: Inputs, rows: FoldRows, start: np.ndarray, families: Sequence[np.ndarray]) -> Linear:
     """Linear maps of the inputs that add to the scores ``start``, (s,) or (N, M, s).
 
-    Each of the ``families`` of shared columns is tried alone, and mixtures of them; own columns belong to all. A loss of
-    unbounded curvature has none.
+    Each of the ``families`` of shared columns is tried alone, and mixtures of them; own columns belong to all. A loss
+    of unbounded curvature has none.
     """
     problem = _Problem(inputs, rows, start)
     best = np.zeros((problem.width, rows.num_members, rows.targets.shape[1]), np.float32)

@@ -140,8 +140,9 @@ def fit_members(
     weights = np.ldexp(weights, 1 - np.frexp(np.max(weights))[1])  # exact, and in the range of float32
     start = np.broadcast_to(solved.bias, solved.scores.shape) if solved.is_overfitted else solved.scores
     inputs = solved.inputs
-    mask = None if inputs.mask is None else inputs.mask[:, len(solved.encoding.columns) :].astype(np.float32)
-    if mask is not None and inputs.own is not None:
+    mask = np.ones((size.num_members, inputs.shared.shape[1])) if inputs.mask is None else inputs.mask
+    mask = mask[:, len(solved.encoding.columns) :].astype(np.float32)
+    if inputs.own is not None:
         mask = np.pad(mask, [(0, 0), (0, inputs.own.shape[2])], constant_values=1)
     table = Table(inputs.shared[:, len(solved.encoding.columns) :], inputs.own, mask, targets, weights, start, folds)
     held = HeldRows(table.held(targets), table.held_weights)

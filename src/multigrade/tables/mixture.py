@@ -1,4 +1,4 @@
-"""The shares of columns, drawn features and networks in a table's model, chosen on the folds, and the model that has them."""
+"""The shares of columns, drawn features and networks in a table's model, chosen on the folds, and the model itself."""
 
 import itertools
 from collections.abc import Sequence
@@ -40,7 +40,8 @@ class Mixture(NamedTuple):
 
 
 def choose_mixture(loss: Loss, held: HeldRows, stages: np.ndarray, drawn_scores: np.ndarray | None) -> Mixture:
-    """The shares with the least loss on the folds. Drawn features alone, and then networks, must surely lower it to be kept.
+    """The shares with the least loss on the folds. Drawn features alone, and then networks, must surely lower
+    it to be kept.
 
     Scores after each grade without drawn features are ``stages``, (grades, R, M, s).
     """
@@ -95,7 +96,7 @@ def mixed_model(
 ) -> tuple[Encoding, tuple[FittedGrade, ...]]:
     """The model with these shares. The first network has weights 0 where it does not read the encoding."""
     encoding, weight = solved.with_shares(mixture.of_columns, mixture.of_drawn)
-    num_members, width, num_outputs = weight.shape
+    num_members, width, _ = weight.shape
     bias = np.tile(solved.bias, (num_members, 1))
     model = [member_grade((weight, bias))]
     for index, grade in enumerate(grades[: mixture.num_grades]):

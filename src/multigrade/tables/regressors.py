@@ -148,6 +148,10 @@ class GradedRegressor(MultiOutputMixin, RegressorMixin, GradedEstimator):
         half = half[0] if self._y_is_flat else half
         return prediction - half, prediction + half
 
+    def _targets_of(self, y):
+        targets = np.asarray(y, np.float64).reshape(len(y), -1)
+        return (np.broadcast_to(targets, (len(y), len(self.y_mean_))) - self.y_mean_) / self.y_scale_
+
     def _learned(self) -> dict:
         return {"y_is_flat": self._y_is_flat, "y_limits": None if self._y_limits is None else self._y_limits.tolist()}
 
@@ -169,14 +173,15 @@ class MultiGradeRegressor(GradedRegressor):
         Widths of the hidden layers of each grade. A list has one tuple per grade (not with solver="auto"). "auto" is
         (64, 64), and (128, 128) with solver="auto" and 4096 or more rows.
     loss : str
-        squared_error, absolute_error (the median), huber (bent where an error passes the quartile distance of y over 1.35),
-        quantile, or poisson (counts y >= 0). A
+        squared_error, absolute_error (the median), huber (bent where an error passes the quartile distance of y over
+        1.35), quantile, or poisson (counts y >= 0). A
         grade adds to the scores of the grades before it, and the loss sees the sum.
     quantile : float or list of float
-        Which quantile loss="quantile" predicts; several with solver="auto", which then do not cross. Other losses do not
-        read it.
+        Which quantile loss="quantile" predicts; several with solver="auto", which then do not cross. Other losses
+        do not read it.
     activation : str, list of str, or "auto"
-        One of relu, tanh, softplus, gelu, silu, sine, gauss, srelu, s2relu, bspline, or a list of one per grade (not with solver="auto").
+        One of relu, tanh, softplus, gelu, silu, sine, gauss, srelu, s2relu, bspline, or a list of one per grade
+        (not with solver="auto").
         "auto" is silu with solver="auto" and relu otherwise.
     solver : str
         "auto" is made for tables. It decides everything on training rows that it leaves out. Grade 1 is linear in the
@@ -342,8 +347,8 @@ class SingleGradeRegressor(GradedRegressor):
     hidden_layer_sizes : int, tuple of int or "auto"
         Widths of the hidden layers. "auto" is six times 64.
     loss : str
-        squared_error, absolute_error (the median), huber (bent where an error passes the quartile distance of y over 1.35),
-        quantile, or poisson (counts y >= 0).
+        squared_error, absolute_error (the median), huber (bent where an error passes the quartile distance of y over
+        1.35), quantile, or poisson (counts y >= 0).
     quantile : float
         Which quantile loss="quantile" predicts. Other losses do not read it.
     activation : str or "auto"
@@ -426,8 +431,8 @@ class MultiScaleRegressor(GradedRegressor):
     scales : array-like of float
         What the input of each sub-network is multiplied by.
     loss : str
-        squared_error, absolute_error (the median), huber (bent where an error passes the quartile distance of y over 1.35),
-        quantile, or poisson (counts y >= 0).
+        squared_error, absolute_error (the median), huber (bent where an error passes the quartile distance of y over
+        1.35), quantile, or poisson (counts y >= 0).
     quantile : float
         Which quantile loss="quantile" predicts. Other losses do not read it.
     activation : str or "auto"

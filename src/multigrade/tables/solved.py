@@ -14,6 +14,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from .codes import fit_codes
+from .cuts import find_cuts
 from .encoding import Encoding, draw_frequencies, draw_steps, fit_encoding, sines
 from .linear import FoldRows, Inputs, solve_linear
 from .screening import MIN_COLUMNS, screen_columns
@@ -24,6 +25,7 @@ NUM_CHOOSING = 2
 MAX_ROWS = 4096  # with more rows networks draw what these draw, and better
 SCALES = (0.7, 1.4, 2.8)  # of a row's angle, in radians
 DEPTHS = (1, 3)  # columns that a step reads, at most
+BETTER = 0.99  # share of the loss below which cuts are kept; our choice
 OVERFITTED = 0.6  # a training loss below this share of the loss on the folds; our choice, by rows held out
 
 
@@ -65,13 +67,27 @@ def solve_grade(X: np.ndarray, is_category: np.ndarray, rows: FoldRows, random: 
     inputs = Inputs(encoding(X))
     bias = np.asarray(rows.loss.start(rows.targets, rows.weights), np.float32)
     linear = solve_linear(inputs, rows, bias, list(encoding.families().values()))
+    screened = None
     if len(encoding.columns_used) >= MIN_COLUMNS:
         screened = screen_columns(encoding, inputs.shared, rows, bias, random)
-        if screened is not None and screened.linear.fold_loss <= linear.fold_loss:
+        if screened is not None and screened.linear.fold_loss > linear.fold_loss:
+            screened = None
+        if screened is not None:
             encoding = fit_encoding(X, rows.weights, is_category, np.flatnonzero(screened.columns.any(axis=0)))
             column_of = encoding.column_of_outputs()
             inputs = Inputs(encoding(X), mask=(column_of < 0) | screened.columns[:, column_of])
             linear = solve_linear(inputs, rows, bias, list(encoding.families().values()))
+    if (cuts := find_cuts(encoding, X, rows, bias)) is not None:
+        with_cuts = encoding.with_cuts(cuts.columns, cuts.thresholds, X, rows.weights)
+        column_of = with_cuts.column_of_outputs()
+        mask = np.ones((rows.num_members, len(column_of)), bool)
+        if screened is not None:
+            mask = (column_of < 0) | screened.columns[:, column_of]
+        mask[:, with_cuts.cuts] &= cuts.is_read
+        tried = Inputs(with_cuts(X), mask=mask)
+        again = solve_linear(tried, rows, bias, list(with_cuts.families().values()))
+        if again.fold_loss < BETTER * linear.fold_loss:
+            encoding, inputs, linear = with_cuts, tried, again
     scores = inputs.times(linear.weight) + bias
     codes = fit_codes(X, is_category, all_columns, rows, scores)
     if codes is not None:
