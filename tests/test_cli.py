@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from multigrade import cli, load_estimator
-from multigrade.tables.files import write_predictions
+from multigrade.tables.files import read_table, write_predictions
 
 RUN = [sys.executable, "-m", "multigrade"]
 
@@ -125,8 +125,9 @@ BAD_TABLES = {
     "empty.csv": "",
     "header.csv": "a,y\n",
     "ragged.csv": "a,y\n1,2\n3\n",
-    "text.csv": "a,y\n1,2\nx,3\n",
-    "nan.csv": "a,y\n1,2\nnan,3\n",
+    "text.csv": "a,y\n1,2\n3,x\n",
+    "nan.csv": "a,y\n1,2\n3,nan\n",
+    "escape.csv": "a,y\x1b[31m\n1,2\n3,4\n",
     "infinite.csv": "a,y\n1,2\n3,inf\n",
     "twice.csv": "a,a\n1,2\n",
     "only.csv": "y\n1\n2\n",
@@ -214,6 +215,39 @@ def test_classes_by_name_and_their_chances(tmp_path, call):
     cells = [line.split(",") for line in written]
     assert np.mean([cell[0] == name for cell, name in zip(cells, names, strict=True)]) > 0.9
     assert all(float(cell[1]) + float(cell[2]) == pytest.approx(1) for cell in cells)
+
+
+def test_text_gaps_and_columns_that_are_not_needed(tmp_path, call):
+    rows = np.random.default_rng(0).choice(["red", "blue", ""], 60)
+    lines = ["id,kind,y", *(f"r{i},{kind},{2 * (kind == 'red') - (kind == '')}" for i, kind in enumerate(rows))]
+    (tmp_path / "t.csv").write_text("\n".join(lines))
+    (tmp_path / "m.checkpoint").write_text("of another fit")
+    call("fit", "t.csv", "--ignore", "id", "--grades", "1", "--model", "m.safetensors", "-q", cwd=tmp_path)
+    assert (tmp_path / "m.checkpoint").read_text() == "of another fit"
+    call("predict", "m.safetensors", "t.csv", "-o", "out.csv", "-q", cwd=tmp_path)
+    predicted = np.loadtxt(tmp_path / "out.csv", skiprows=1)
+    np.testing.assert_allclose(predicted, 2.0 * (rows == "red") - (rows == ""), atol=0.05)
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="a file that is always full")
+def test_a_fit_is_saved_before_it_is_told(table):
+    with open("/dev/full", "w") as full:
+        options = "--grades 1 --steps 5 --width 8 --layers 1 --model m.safetensors".split()
+        subprocess.run([*RUN, "fit", "data.csv", *options], cwd=table, stdout=full, stderr=subprocess.DEVNULL)
+    assert load_estimator(table / "m.safetensors").n_grades_ == 1
+
+
+def test_a_table_of_no_rows_and_countless_columns_is_refused_at_once(tmp_path):
+    np.savez(tmp_path / "t.npz", X=np.empty((0, 99_999_999_999_999)))
+    with pytest.raises(ValueError, match="has no rows"):
+        read_table(tmp_path / "t.npz")
+
+
+def test_many_texts_are_read_in_linear_time(tmp_path):
+    (tmp_path / "t.csv").write_text("kind\n" + "\n".join(f"name {i}" for i in range(30_000)))
+    started = time.process_time()
+    assert len(read_table(tmp_path / "t.csv", as_it_comes=True).labels["kind"]) == 30_000
+    assert time.process_time() - started < 2
 
 
 SMALL = "--steps 20 --grades 1 --width 8 --layers 1 --optimiser adam -q --model m.safetensors".split()

@@ -30,7 +30,6 @@ REMEDIES = {
     "Input y contains NaN": "Leave out rows without a target",
     "Input y contains infinity": "Leave out such rows, or limit the targets",
     "boolean value of NA": "Leave out rows without a target",
-    "Expected 2D array": "Reshape your data: X.reshape(-1, 1) for one column, X.reshape(1, -1) for one row",
 }
 PREDICTED_ROWS = 2**10  # at a time: what they need stays in the cache
 LARGEST = 1e150  # of inputs and targets: squares must not overflow
@@ -192,8 +191,6 @@ class GradedEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         return self
 
     def _read_table(self, X, y, *, continuing: bool) -> tuple[np.ndarray, Any]:
-        if isinstance(X, (str, dict)) or X is None:
-            raise ValueError(f"X must be a table of rows and columns: an array or a frame; got {type(X).__name__}")
         if continuing:
             X = self._read_rows(X)
         else:
@@ -208,22 +205,10 @@ class GradedEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
 
     def _read_rows(self, X) -> np.ndarray:
         """Rows of other tables than the training rows."""
-        if isinstance(X, (str, dict)) or X is None:
-            raise ValueError(f"X must be a table of rows and columns: an array or a frame; got {type(X).__name__}")
-        is_array = isinstance(X, np.ndarray) and X.dtype.kind in "fiub"
-        if not (is_array and X.ndim == 2 and X.shape[1] == self.n_features_in_ and not self._has_names):
-            of_names = X if hasattr(X, "shape") else np.asarray(X, object)
-            if np.ndim(of_names) == 2 or hasattr(X, "columns"):
-                validate_data(self, of_names, skip_check_array=True, reset=False)
         rows = self.columns_.read(X)
-        rows = self._checked_rows(rows)
-        if rows.shape[1] != self.n_features_in_:
-            validate_data(self, rows, skip_check_array=True, reset=False)
-        return rows
-
-    @property
-    def _has_names(self) -> bool:
-        return "feature_names_in_" in self.__dict__
+        if hasattr(X, "columns") or "feature_names_in_" in self.__dict__ or rows.shape[1] != self.n_features_in_:
+            validate_data(self, X if hasattr(X, "columns") else rows, skip_check_array=True, reset=False)
+        return self._checked_rows(rows)
 
     def _checked_rows(self, rows) -> np.ndarray:
         if not (isinstance(rows, np.ndarray) and rows.dtype == np.float64 and rows.ndim == 2 and rows.size):
@@ -313,7 +298,10 @@ class GradedEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
             yield outputs if outputs.ndim == 2 else outputs.mean(axis=1)
 
     def _by_blocks(self, X, function) -> list[np.ndarray]:
-        """The arrays of ``function(inputs of networks)``, by slices of the rows, so that a million fit into memory."""
+        """The arrays of ``function(inputs of networks)``, by slices of the rows, so that a million fit into memory.
+
+        In double precision, in which what is predicted for a row does not depend on the rows beside it.
+        """
         check_is_fitted(self)
         X = self._read_rows(X)
         starts = range(0, len(X), PREDICTED_ROWS)
@@ -326,12 +314,12 @@ class GradedEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
 
     def _network_inputs(self, X: np.ndarray) -> np.ndarray:
         if self.encoding_ is not None:
-            return self.encoding_(X)
+            return self.encoding_(X).astype(np.float64)
         if np.isnan(X).any():
             row, column = np.argwhere(np.isnan(X))[0]
             raise ValueError(f"Input X contains NaN: column {self.columns_.names[column]!r}, row {row}")
-        x = ((X - self.x_mean_) / self.x_scale_).astype(self.grades_[0].arrays[0].dtype)
-        if not np.isfinite(x).all():
+        x = (X - self.x_mean_) / self.x_scale_
+        if not np.isfinite(x.astype(np.float32)).all():
             raise ValueError(
                 "X must be finite in float32 when it is standardised; it is too far from the training rows"
             )

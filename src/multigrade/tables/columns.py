@@ -40,6 +40,9 @@ class Columns(NamedTuple):
     def read(self, X) -> np.ndarray:
         """(N, columns) in float64."""
         columns = split_columns(X)
+        num = columns.shape[1] if isinstance(columns, np.ndarray) else len(columns)
+        if num != len(self.names):
+            return np.empty((np.shape(X)[0], num))  # refused by scikit-learn's own words
         if isinstance(columns, np.ndarray):
             if all(levels is None for levels in self.levels):
                 return columns
@@ -77,7 +80,7 @@ def learn_columns(X, categorical: Any, names: Sequence[str] | None) -> tuple[Col
 
 def split_columns(X) -> np.ndarray | list:
     """A matrix of float64 where all columns are numbers; a list of the columns otherwise. ValueError for no table."""
-    if X is None or isinstance(X, (str, dict, set)):
+    if X is None or (isinstance(X, (str, dict, set)) and not hasattr(X, "toarray")):
         raise ValueError(f"X must be a table of rows and columns: an array or a frame; got {type(X).__name__}")
     if hasattr(X, "toarray"):
         if X.shape[0] * X.shape[1] > MOST_CELLS:
@@ -95,8 +98,13 @@ def split_columns(X) -> np.ndarray | list:
         is_plain = all(c.dtype.is_numeric() for c in columns)
         return np.stack([_numbers(c, "") for c in columns], axis=1) if is_plain and columns else columns
     array = np.asarray(X)
-    if array.dtype.kind in "iufb" or array.ndim != 2:
-        return array.astype(np.float64) if array.dtype.kind in "iufb" else array
+    if array.ndim != 2:
+        raise ValueError(
+            f"Expected 2D array, got {array.ndim}D array instead. Reshape your data: X.reshape(-1, 1) for one column, "
+            "X.reshape(1, -1) for one row"
+        )
+    if array.dtype.kind in "iufb":
+        return array.astype(np.float64)
     if array.dtype.kind == "c":
         raise ValueError("Complex data not supported. Give real and imaginary parts as columns of their own")
     return list(array.T)

@@ -216,8 +216,8 @@ def find_levels(values: np.ndarray, levels: np.ndarray) -> tuple[np.ndarray, np.
 
 
 def sines(inputs: np.ndarray, frequencies: np.ndarray, phases: np.ndarray) -> np.ndarray:
-    angles = inputs @ np.asarray(frequencies, np.float32) + np.asarray(phases, np.float32)
-    return np.float32(np.sqrt(2)) * np.sin(angles)
+    angles = inputs.astype(np.float64) @ frequencies + phases
+    return np.float32(np.sqrt(2)) * np.sin(angles.astype(np.float32))
 
 
 def draw_frequencies(encoded: np.ndarray, is_used: np.ndarray, num: int, random: np.random.Generator) -> np.ndarray:

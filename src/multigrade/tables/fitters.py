@@ -112,7 +112,7 @@ def _size(estimator, num_rows: int) -> Size:
     given = {k: v for k, v in given.items() if v is not None and not (isinstance(v, str) and v == "auto")}
     if "hidden" in given:
         sizes = given["hidden"]
-        if np.ndim(sizes) and len(sizes) and np.ndim(sizes[0]):
+        if not isinstance(sizes, numbers.Integral) and len(sizes) and np.ndim(sizes[0]):
             raise ValueError(
                 "hidden_layer_sizes must be one tuple of widths for all grades with solver='auto'; a tuple for each "
                 f"grade needs another solver, for example 'muon'; got {sizes!r}"
@@ -125,7 +125,7 @@ def _size(estimator, num_rows: int) -> Size:
 
 def widths(layers) -> tuple[int, ...]:
     """Widths of hidden layers as given by a user: a sequence, or the width of one layer."""
-    layers = (layers,) if np.ndim(layers) == 0 else tuple(layers)
+    layers = (layers,) if isinstance(layers, numbers.Real) else tuple(layers)
     if not layers or any(not isinstance(w, numbers.Integral) or w < 1 for w in layers):
         raise ValueError(f"hidden_layer_sizes must hold positive integers; got {layers!r}")
     return tuple(int(w) for w in layers)

@@ -60,15 +60,16 @@ class FittedGrade(NamedTuple):
 
     def __call__(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """What the grade adds to the scores of rows (N, d) or (N, members, d), and the features of the next grade."""
+        arrays = [array.astype(x.dtype, copy=False) for array in self.arrays]
         if not self.num_members:
-            output, features = _apply(self.network, self.arrays, x)
+            output, features = _apply(self.network, arrays, x)
             return self.scale * output, features
         if x.ndim == 2 and self.is_linear:  # one product for all members
-            weight, bias = self.arrays
+            weight, bias = arrays
             product = x @ weight.swapaxes(0, 1).reshape(weight.shape[1], -1)
             return self.scale * (product.reshape(len(x), *bias.shape) + bias), x
         x = x if x.ndim == 2 else np.ascontiguousarray(x.swapaxes(0, 1))
-        arrays = [part if part.ndim == 3 else part[:, None] for part in self.arrays]
+        arrays = [part if part.ndim == 3 else part[:, None] for part in arrays]
         output, features = _apply(self.network["sub"], arrays, x)
         return self.scale * output.swapaxes(0, 1), features.swapaxes(0, 1)
 

@@ -1,6 +1,7 @@
 """Fits with any solver but "auto": one network per grade, trained by ``fit_grades`` on standardised rows."""
 
 import math
+import numbers
 from contextlib import ExitStack
 
 import numpy as np
@@ -90,7 +91,7 @@ def structure_of(estimator, num_inputs: int, num_outputs: int) -> Structure:
     if estimator.scales is not None:
         network = Network((num_inputs, *widths(sizes), num_outputs), activation)
         return (MultiScaleNetwork(network, tuple(float(scale) for scale in estimator.scales)),)
-    is_per_grade = np.ndim(sizes) and len(sizes) and np.ndim(sizes[0])
+    is_per_grade = not isinstance(sizes, numbers.Integral) and len(sizes) and np.ndim(sizes[0])
     per_grade = list(sizes) if is_per_grade else [sizes] * num_grades
     if len(per_grade) != num_grades:
         raise ValueError(
