@@ -56,6 +56,7 @@ _PUBLIC = {
     "RandomRows": "training.sampling",
     "random_rows": "training.sampling",
     "solve_least_squares": "least_squares",
+    "Batches": "training",
     "Plan": "training",
     "Regression": "training",
     "Checkpointing": "training",
@@ -96,6 +97,7 @@ if TYPE_CHECKING:
         load_estimator,
     )
     from .training import (
+        Batches,
         Checkpointing,
         Fit,
         GradeProblem,

@@ -5,6 +5,7 @@ g(x) = sum_l epsilon_l N_l(x_l) (Section 3, and Appendix C for epsilon_l).
 """
 
 import dataclasses
+import json
 import os
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -15,12 +16,23 @@ import numpy as np
 from jax import Array
 
 from .files import read_arrays, telling_damage, write_arrays
-from .networks import AnyNetwork, FourierFeatures, Members, MultiScaleNetwork, Network
+from .networks import (
+    AnyNetwork,
+    ConvolutionalNetwork,
+    FourierFeatures,
+    Members,
+    MultiScaleNetwork,
+    Network,
+    TransformerNetwork,
+)
 from .programs import bound_programs
 from .sines import LayerNetwork, SineNetwork
 
 # What a file may hold, by name.
-_KINDS = (Network, MultiScaleNetwork, Members, FourierFeatures, SineNetwork, LayerNetwork)
+_KINDS = (
+    Network, MultiScaleNetwork, Members, FourierFeatures, SineNetwork, LayerNetwork, ConvolutionalNetwork,
+    TransformerNetwork,
+)  # fmt: skip
 KINDS: dict[str, Any] = {kind.__name__: kind for kind in _KINDS}
 
 
@@ -48,6 +60,19 @@ def apply_grade(grade: Grade, x: Array) -> tuple[Array, Array]:
     return grade.scale * grade.network.output(grade.params, features), features
 
 
+BLOCK_ROWS = 1024  # of inputs that are not a table, which a grade is applied to at once
+
+
+def apply_in_blocks(grade: Grade, x: Any) -> tuple[Array, Any]:
+    """``apply_grade``; by blocks of rows where features may be large: pictures, series, pytrees."""
+    leaves = jax.tree.leaves(x)
+    if (len(leaves) == 1 and leaves[0].ndim <= 2) or len(leaves[0]) <= BLOCK_ROWS:
+        return apply_grade(grade, x)
+    starts = range(0, len(leaves[0]), BLOCK_ROWS)
+    parts = [apply_grade(grade, jax.tree.map(lambda leaf: leaf[i : i + BLOCK_ROWS], x)) for i in starts]  # noqa: B023
+    return jax.tree.map(lambda *blocks: jnp.concatenate(blocks), *parts)
+
+
 def _is_double(grade: Grade) -> bool:
     return any(leaf.dtype == np.float64 for leaf in jax.tree.leaves(grade.params))
 
@@ -56,7 +81,7 @@ def _add_grade(grade: Grade, total, x) -> tuple[Any, Any]:
     """The prediction with this grade, and its features. Grades in double precision are applied in double precision,
     also where JAX computes in single; they then return NumPy arrays, which keep their digits outside."""
     if not _is_double(grade) or jax.config.jax_enable_x64:  # pyright: ignore[reportAttributeAccessIssue]
-        added, features = apply_grade(grade, jnp.asarray(x))
+        added, features = apply_in_blocks(grade, jax.tree.map(jnp.asarray, x))
         return total + added, features
     with jax.enable_x64(True):
         added, features = apply_grade(grade, jnp.asarray(x, jnp.float64))
@@ -100,10 +125,16 @@ class MultiGrade:
 
     def features(self, x: Array) -> Array:
         """x_{L+1}: the hidden features on which a further grade would be trained (x itself before any grade)."""
-        return [features for _, features in self.stages(self._as_input(x))][-1] if self.grades else jnp.asarray(x)
+        return (
+            [features for _, features in self.stages(self._as_input(x))][-1]
+            if self.grades
+            else jax.tree.map(jnp.asarray, x)
+        )
 
     def _as_input(self, x) -> Any:
-        return x if any(map(_is_double, self.grades)) else jnp.asarray(x)  # which would round to single precision
+        return (
+            x if any(map(_is_double, self.grades)) else jax.tree.map(jnp.asarray, x)
+        )  # which would round to single precision
 
     def __call__(self, x: Array) -> Array:
         if not self.grades:
@@ -121,24 +152,51 @@ class MultiGrade:
         write_arrays(path, "model", arrays, {"model": description})
 
     @staticmethod
-    def load(path: str | os.PathLike) -> "MultiGrade":
-        """The model in a file that ``save`` wrote."""
+    def load(path: str | os.PathLike, structure: Sequence[AnyNetwork] | None = None) -> "MultiGrade":
+        """The model in a file that ``save`` wrote.
+
+        Parameters
+        ----------
+        path : the file
+        structure : its networks, where they are not all of the package's own kinds; a file holds arrays, never code
+
+        Returns
+        -------
+        MultiGrade
+        """
         arrays, description, _ = read_arrays(path, "model")
         with telling_damage(path, "model"):
-            return model_from_arrays(arrays, description["model"])
+            if structure is None:
+                return model_from_arrays(arrays, description["model"])
+            for number, (entry, network) in enumerate(zip(description["model"], structure, strict=False), 1):
+                if entry != json.loads(json.dumps(network_to_json(network))):
+                    raise ValueError(f"structure does not fit {path}: its grade {number} is {entry}, not {network!r}")
+            if len(structure) < len(description["model"]):
+                raise ValueError(
+                    f"structure must have {len(description['model'])} grades for {path}; got {len(structure)}"
+                )
+            return MultiGrade(grades_from_arrays(arrays, structure[: len(description["model"])]))
 
 
 def network_to_json(network: AnyNetwork) -> dict:
-    """{"type": class name, field: value, ...}, nested; read back by ``network_from_json``."""
+    """{"type": class name, field: value, ...}, nested; read back by ``network_from_json``. Of a network of another kind
+    the name of that kind alone."""
     name = type(network).__name__
     if KINDS.get(name) is not type(network):
-        raise ValueError(f"a file holds only networks of kinds {', '.join(KINDS)}; got {network!r}")
+        return {"type": OWN, "kind": name}
     fields = {field.name: getattr(network, field.name) for field in dataclasses.fields(network)}
     encoded = {name: network_to_json(v) if dataclasses.is_dataclass(v) else v for name, v in fields.items()}
     return {"type": name, **encoded}
 
 
+OWN = "own"
+
+
 def network_from_json(description: dict) -> Any:
+    if description["type"] == OWN:
+        raise ValueError(
+            f"a grade of the file is a network of another kind ({description['kind']}): give load its structure="
+        )
     fields = {
         name: network_from_json(v) if isinstance(v, dict) else tuple(v) if isinstance(v, list) else v
         for name, v in description.items()
@@ -187,9 +245,9 @@ def grades_from_arrays(arrays: dict[str, np.ndarray], networks: Sequence[AnyNetw
         kept = [leaf if leaf.dtype == np.float64 else jnp.asarray(leaf) for leaf in leaves if leaf is not None]
         with np.errstate(over="ignore"):  # refused below
             scale = arrays[f"grade{index}/scale"].astype(np.float32)
-        largest = np.finfo(np.float32).max
+        largest, kinds = np.finfo(np.float32).max, "f" if KINDS.get(type(network).__name__) else "fiub"
         if scale.size != 1 or not all(
-            leaf.dtype.kind == "f" and np.all(np.abs(np.asarray(leaf, np.float64)) <= largest)
+            leaf.dtype.kind in kinds and np.all(np.abs(np.asarray(leaf, np.float64)) <= largest)
             for leaf in (*kept, scale)
         ):
             raise ValueError(f"the arrays of grade {index + 1} must be finite numbers")

@@ -6,7 +6,14 @@ SGDL is a structure of one grade, so one function trains everything: ``fit_grade
 import dataclasses
 from collections.abc import Sequence
 
-from .networks import FourierFeatures, MultiScaleNetwork, Network, Structure
+from .networks import (
+    ConvolutionalNetwork,
+    FourierFeatures,
+    MultiScaleNetwork,
+    Network,
+    Structure,
+    TransformerNetwork,
+)
 
 
 def graded(
@@ -39,6 +46,51 @@ def graded(
         networks.append(Network(widths, name, weight_init, bias_std, None if networks else encoding))
         width = layers[-1]
     return tuple(networks)
+
+
+def convolutional(
+    inputs: int, channels: Sequence[Sequence[int]], outputs: int, **options
+) -> tuple[ConvolutionalNetwork, ...]:
+    """Convolutional grades from the channels of each; every one halves the size of the picture, unless ``pool=False``.
+
+    Parameters
+    ----------
+    inputs : channels of the pictures, (rows, height, width, inputs)
+    channels : of the 3 x 3 convolutions of each grade
+    outputs : numbers of each row that are sought
+    **options : of ``ConvolutionalNetwork``: norm, pool, is_residual, dropout, cells
+
+    Returns
+    -------
+    tuple of ConvolutionalNetwork
+
+    Examples
+    --------
+    >>> [network.inputs for network in convolutional(1, [(16, 16), (32, 32)], 10)]
+    [1, 16]
+    """
+    before = [inputs, *(grade[-1] for grade in channels)]
+    return tuple(ConvolutionalNetwork(n, tuple(c), outputs, **options) for n, c in zip(before, channels, strict=False))
+
+
+def transformer(inputs: int, width: int, num_grades: int, outputs: int, **options) -> tuple[TransformerNetwork, ...]:
+    """Grades of transformer blocks over (rows, length, inputs); the first maps the inputs and knows the positions.
+
+    Parameters
+    ----------
+    inputs : numbers at each position
+    width : of the features
+    num_grades : how many
+    outputs : numbers of each row that are sought
+    **options : of ``TransformerNetwork``: heads, blocks (of each grade), is_causal, reads, dropout
+
+    Returns
+    -------
+    tuple of TransformerNetwork
+    """
+    first = TransformerNetwork(inputs, width, outputs, **options)
+    later = TransformerNetwork(width, width, outputs, is_first=False, **options)
+    return (first, *[later] * (num_grades - 1))
 
 
 def total_depth(structure: Structure) -> int:

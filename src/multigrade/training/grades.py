@@ -21,11 +21,12 @@ from jax import Array
 
 from ..files import alone_with
 from ..model import Grade, MultiGrade, grades_to_arrays
-from ..networks import AnyNetwork, Layer, Structure
+from ..networks import AnyNetwork, Layer, Structure, Variables
 from ..programs import refuse_fork
 from .checkpoint import Checkpoint, Checkpointing, as_checkpointing, fingerprint
 from .driver import Growth, Trial, grow
 from .loop import Run, Saving, minimise
+from .objectives import LossInTraining
 from .plan import Plan
 from .problem import GradeProblem, Task
 from .record import Outcome, RunRecord
@@ -216,7 +217,12 @@ def _train_grade(network: AnyNetwork, problem: GradeProblem, plan: Plan, index: 
     )
     own = dataclasses.replace(plan.of_grade(index), time_limit=time_limit)
     start = problem.start(network.init(init_key))
-    return minimise(problem, start, own, key=batch_key, grade=index, saving=saving)
+    if not isinstance(problem.objective, LossInTraining):
+        return minimise(problem, start, own, key=batch_key, grade=index, saving=saving)
+    params, state = start if isinstance(start, Variables) else (start, ())
+    auxiliary = state, jax.random.key_data(jax.random.fold_in(init_key, 1))
+    run = minimise(problem._replace(auxiliary=auxiliary), params, own, key=batch_key, grade=index, saving=saving)
+    return dataclasses.replace(run, params=problem.objective.variables(run.params, run.auxiliary))
 
 
 def _checkpoint_file(checkpoint, structure: Structure, plan: Plan, start: Fit) -> Checkpoint | None:
@@ -238,22 +244,31 @@ def _given_leave_over(structure: Structure, task: Task, model: MultiGrade) -> fl
     problem = task.problem(network, len(model.grades))
     if problem.validation is None:
         return None
-    nothing = jax.tree.map(jnp.zeros_like, network.init(jax.random.key(0)))
     judge = problem.objective if problem.validation_objective is None else problem.validation_objective
-    loss, _ = judge(nothing, judge.init(nothing, problem.validation), problem.validation)
-    return float(loss * problem.loss_unit)
+    return float(_loss_of_nothing(judge, network.init(jax.random.key(0)), problem.validation) * problem.loss_unit)
+
+
+def _loss_of_nothing(objective, params, data) -> Array:
+    """The loss of parameters 0, whose output is 0."""
+    trained, state = params if isinstance(params, Variables) else (params, ())
+    nothing = jax.tree.map(jnp.zeros_like, trained)
+    auxiliary = (state, None) if isinstance(objective, LossInTraining) else objective.init(nothing, data)
+    return objective(nothing, auxiliary, data)[0]
 
 
 def _is_worse_than_nothing(problem: GradeProblem, run: Run) -> bool:
     """Whether the loss is above that of parameters 0, whose output is 0."""
-    nothing = jax.tree.map(jnp.zeros_like, run.params)
-    loss, left_over = (problem.objective(p, run.auxiliary, problem.data)[0] for p in (run.params, nothing))
+    data = problem.data if problem.recorded is None else problem.recorded
+    params = run.params.trained if isinstance(run.params, Variables) else run.params
+    nothing = jax.tree.map(jnp.zeros_like, params)
+    loss, left_over = (problem.objective(p, run.auxiliary, data)[0] for p in (params, nothing))
     return bool(loss > left_over)
 
 
 def check_memory(structure: Structure) -> None:
     """MemoryError for a grade that cannot be trained here: XLA ends the process where it finds no room."""
-    needed = max(4 * NUM_COPIES * sum(a * b for a, b in pairwise(network.widths)) for network in structure)
+    widths = [getattr(network, "widths", ()) for network in structure]
+    needed = max(4 * NUM_COPIES * sum(a * b for a, b in pairwise(w)) for w in widths)
     try:
         present = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):
@@ -270,14 +285,44 @@ def check_structure(structure: Structure, start: MultiGrade = MultiGrade()) -> N
         raise ValueError(f"structure must be a sequence of networks; got {structure!r}")
     if not structure:
         raise ValueError("structure must have at least one grade; got none")
-    outputs = [network.widths[-1] for network in structure]
+    widths = [getattr(network, "widths", None) for network in structure]
+    outputs = [w[-1] for w in widths if w]
     if len(set(outputs)) > 1:
         raise ValueError(f"the grades of structure must have equally many outputs; got {outputs}")
     check_memory(structure)
-    for number, (before, network) in enumerate(pairwise(structure), 2):
-        inputs, features = network.widths[0], getattr(before, "num_features", network.widths[0])
-        if inputs != features:
-            raise ValueError(f"grade {number} must read the {features} features of the one before; got {inputs} inputs")
+    for number, ((before, w), (_, inputs)) in enumerate(pairwise(zip(structure, widths, strict=True)), 2):
+        features = getattr(before, "num_features", w[0] if w else None)
+        if inputs and features is not None and inputs[0] != features:
+            raise ValueError(
+                f"grade {number} must read the {features} features of the one before; got {inputs[0]} inputs"
+            )
     if tuple(grade.network for grade in start.grades) != tuple(structure[: len(start.grades)]):
-        widths = [grade.network.widths for grade in start.grades]
-        raise ValueError(f"the grades of start must be the first grades of structure; got grades of widths {widths}")
+        given = [getattr(grade.network, "widths", grade.network) for grade in start.grades]
+        raise ValueError(f"the grades of start must be the first grades of structure; got grades of widths {given}")
+
+
+def check_shapes(structure: Structure, features: Any, outputs: int) -> None:
+    """ValueError, by grade and shape, unless every grade reads the features of the one before and gives ``outputs``."""
+    for number, network in enumerate(structure, 1):
+        shapes = jax.tree.map(lambda leaf: leaf.shape, features)
+        try:
+            params = jax.eval_shape(network.init, jax.random.key(0))
+        except Exception as error:
+            raise ValueError(f"the parameters of grade {number} must be arrays: {_first_line(error)}") from None
+        trained = params.trained if isinstance(params, Variables) else params
+        if odd := [leaf.dtype for leaf in jax.tree.leaves(trained) if not jnp.issubdtype(leaf.dtype, jnp.floating)]:
+            raise ValueError(f"the trained parameters of grade {number} must be arrays of real numbers; got {odd[0]}")
+        try:
+            after = jax.eval_shape(network.hidden, params, features)
+            made = jax.eval_shape(network.output, params, after)
+        except Exception as error:
+            what = "inputs" if number == 1 else f"features of grade {number - 1}"
+            raise ValueError(f"grade {number} cannot read {what} of shape {shapes}: {_first_line(error)}") from None
+        rows = jax.tree.leaves(features)[0].shape[0]
+        if made.shape != (rows, outputs):
+            raise ValueError(f"grade {number} must give outputs of shape {(rows, outputs)}; got {made.shape}")
+        features = after
+
+
+def _first_line(error: Exception) -> str:
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)

@@ -22,7 +22,16 @@ from .observers import Observation, Observer, Snapshot
 from .optimisers import make_optimiser, make_rate, rate_at
 from .plan import Plan
 from .problem import GradeProblem
-from .program import MAX_ROWS, Moving, Program, State, advance, last_finite
+from .program import (
+    MAX_ROWS,
+    Moving,
+    Program,
+    State,
+    advance,
+    advance_by_steps,
+    last_finite,
+    last_finite_by_steps,
+)
 from .record import Outcome, RunRecord, names_of, path_of
 
 CHUNK_SECONDS = 0.25  # between looks at the clock, observers and interrupts
@@ -104,6 +113,9 @@ def minimise(
     program = _program(problem, plan, key)
     state = _first_state(transformation, plan.keep == "best", program.companion, plan.stopping, params, auxiliary)
     host = _Host(program, transformation, plan, grade, np.float32(problem.loss_unit))
+    if problem.feed is not None or problem.is_stepwise:
+        host.advance = partial(advance_by_steps, feed=problem.feed)
+        host.last_finite = partial(last_finite_by_steps, feed=problem.feed)
     if saving is not None and saving.resume is not None:
         state = host.from_arrays(saving.resume, state)
     return host.run(placed_like(problem.data, state), time_limit=plan.time_limit, saving=saving)
@@ -116,7 +128,7 @@ def _first_state(transformation, keeps_best: bool, companion, stopping, params, 
     now = Moving(jnp.int32(0), params, transformation.init(params), auxiliary)
     if companion is not None:
         now = now._replace(companion=companion.init(now))
-    best = (jnp.asarray(jnp.inf), params) if keeps_best else ()
+    best = (jnp.asarray(jnp.inf), params, auxiliary) if keeps_best else ()
     state = State(now, now, best, stopping.init(), jnp.bool_(True), jnp.bool_(False))
     return jax.tree.map(lambda leaf: jnp.array(leaf, jnp.result_type(leaf), copy=True), state)
 
@@ -136,6 +148,7 @@ def _program(problem: GradeProblem, plan: Plan, key: Array | None) -> Program:
         jax.random.key(plan.seed) if key is None else key,
         _companion(plan.observers),
         problem.before_step,
+        problem.recorded,
     )
 
 
@@ -152,7 +165,12 @@ def _check(problem: GradeProblem, plan: Plan) -> None:
     if taken := {"step", *LOSSES} & set(problem.metrics or {}):
         raise ValueError(f"metrics must not be called step, {' or '.join(LOSSES)}; got {', '.join(sorted(taken))}")
     own = problem.sampler
-    if own is not None and plan.batch_size is not None and getattr(own, "size", None) != plan.batch_size:
+    if (
+        own is not None
+        and problem.feed is None
+        and plan.batch_size is not None
+        and getattr(own, "size", None) != plan.batch_size
+    ):
         raise ValueError(f"batch_size must be None for a problem with a sampler of its own; got {plan.batch_size!r}")
 
 
@@ -168,6 +186,8 @@ class _Host:
 
     def __init__(self, program: Program, transformation, plan: Plan, grade: int, loss_unit):
         self.program, self.transformation, self.observers, self.grade = program, transformation, plan.observers, grade
+        self.advance: Callable = advance
+        self.last_finite: Callable = last_finite
         self.loss_unit = loss_unit
         # A transformation of the caller's may hold a rate that is not seen.
         self.has_rate = plan.learning_rate is not None or isinstance(plan.optimiser, str)
@@ -189,7 +209,7 @@ class _Host:
                 return self._cut_off(state, Outcome.OBSERVER, reason)
             chunk_started = time.perf_counter()
             asked = min(num_steps, self._steps_until_due(step))
-            state, tables, count = advance(self.transformation, self.program, state, jnp.int32(asked))
+            state, tables, count = self.advance(self.transformation, self.program, state, jnp.int32(asked))
             self._keep(*tables, int(count))
             now = time.perf_counter()
             self.seconds = before + now - started
@@ -228,7 +248,8 @@ class _Host:
     def _snapshot(self, state: State, record: RunRecord) -> Snapshot:
         rate = float(rate_at(self.program.rate, state.now.step)) if self.has_rate else np.nan
         now = jax.tree.map(jnp.copy, state.now)  # the next chunk overwrites it
-        loss = jax.tree_util.Partial(_loss, self.program.objective, now.auxiliary, self.program.data)
+        data = self.program.data if self.program.recorded is None else self.program.recorded
+        loss = jax.tree_util.Partial(_loss, self.program.objective, now.auxiliary, data)
         running = self.transformation, now.optimiser, now.companion
         return Snapshot(self.grade, record.num_steps, self.num_steps, now.params, loss, rate, record, *running)
 
@@ -250,24 +271,24 @@ class _Host:
     def _cut_off(self, state: State, outcome: Outcome, sentence: str) -> Run:
         """The end of a run between two records: the present parameters, which it may return, are recorded first."""
         program = self.program._replace(num_steps=jnp.int32(int(state.now.step)))
-        state, tables, count = advance(self.transformation, program, state, jnp.int32(0))
+        state, tables, count = self.advance(self.transformation, program, state, jnp.int32(0))
         self._keep(*tables, int(count))
         return self._end(state, outcome, sentence) if state.finite else self._diverged(state)
 
     def _diverged(self, state: State) -> Run:
-        state = state._replace(now=last_finite(self.transformation, self.program, state.safe))
+        state = state._replace(now=self.last_finite(self.transformation, self.program, state.safe))
         sentence = f"the loss was not finite after step {int(state.now.step)}; try a lower learning rate"
         if not len(self.steps):
             sentence = "the loss was not finite before the first step; scale inputs and targets"
         return self._end(state, Outcome.DIVERGED, sentence)
 
     def _end(self, state: State, outcome: Outcome, sentence: str) -> Run:
-        params = state.best[1] if state.best else state.now.params
+        params, auxiliary = state.best[1:] if state.best else (state.now.params, state.now.auxiliary)
         record = self.record(int(state.now.step), outcome, sentence)
         for observer in self.observers:
             if observer.every is None:
                 observer.observe(self._snapshot(state, record), None)
-        return Run(params, state.now.auxiliary, record)
+        return Run(params, auxiliary, record)
 
     def record(self, num_steps: int, outcome: Outcome = Outcome.FINISHED, sentence: str = "") -> RunRecord:
         columns = {"step": self.steps}

@@ -9,7 +9,7 @@ a fit to the residual (``LeastSquares``); for any other of the ``LOSSES``, ``Gra
 """
 
 import dataclasses
-from typing import ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -17,12 +17,13 @@ import numpy as np
 import scipy.special
 from jax import Array
 
-from ..networks import AnyNetwork, tree_sum
+from ..networks import AnyNetwork, HasTrainingMode, Variables, tree_sum
 
 # The gradient is summed over blocks of rows whose activations stay in the cache, two blocks at a time, which XLA runs
 # on two cores: on the paper's 128-wide networks a step takes half the time of one pass over all rows, and its memory
 # is bounded. Networks with fewer weights than the first number are too cheap for blocks to pay.
 BLOCK_LANES = 2
+BLOCK_ROWS = 2048  # of networks that are evaluated outside of loops
 ROWS_BY_WEIGHTS = ((512, None), (2**14, 512), (float("inf"), 1024))
 
 
@@ -53,7 +54,7 @@ class LeastSquares:
     Parameters
     ----------
     network : N
-    weight_decay : what half the sum of squared weights is multiplied by; biases do not count
+    weight_decay : what half the sum of squared weights is multiplied by; biases, of one axis, do not count
     """
 
     network: AnyNetwork
@@ -84,10 +85,10 @@ class LeastSquares:
 
     def penalty(self, params) -> Array | float:
         """weight_decay/2 sum_j ||W_j||^2."""
-        weights = [leaf for leaf in jax.tree.leaves(params) if leaf.ndim == 2]
+        weights = [leaf for leaf in jax.tree.leaves(params) if leaf.ndim >= 2]
         return 0.5 * self.weight_decay * sum(jnp.sum(w**2) for w in weights) if self.weight_decay else 0.0
 
-    def add_penalty(self, loss: Array, gradient, params, auxiliary: tuple[()]):
+    def add_penalty(self, loss: Array, gradient, params, auxiliary: Any):
         """What ``value_and_grad`` returns, from the mean over the rows and its gradient."""
         if self.weight_decay:
             penalty, slope = jax.value_and_grad(self.penalty)(params)
@@ -95,7 +96,10 @@ class LeastSquares:
         return (loss, auxiliary), gradient
 
     def _sum(self, params, block: Rows) -> Array:
-        squares = jnp.square(block.targets - self.network(params, block.inputs))
+        return self._summed(self.network(params, block.inputs), block)
+
+    def _summed(self, added: Array, block: Rows) -> Array:
+        squares = jnp.square(block.targets - added)
         return 0.5 * jnp.sum(squares if block.weights is None else block.weights[:, None] * squares)
 
     def _rows_per_block(self, params) -> int | None:
@@ -110,10 +114,45 @@ class GradedLoss(LeastSquares):
 
     loss: "Loss" = dataclasses.field(default_factory=lambda: Squared())
 
-    def _sum(self, params, block: Rows) -> Array:
-        added = self.network(params, block.inputs)
+    def _summed(self, added: Array, block: Rows) -> Array:
+        if block.scores is None and isinstance(self.loss, Squared):
+            return super()._summed(added, block)
         losses = self.loss(added if block.scores is None else block.scores + added, block.targets)
         return jnp.sum(losses if block.weights is None else block.weights * losses)
+
+
+@jax.tree_util.register_static
+@dataclasses.dataclass(frozen=True)
+class LossInTraining(GradedLoss):
+    """The same for a network that is another one while it is trained: its gradient is that in training mode, over all
+    rows of a batch at once; its value that in inference mode. The auxiliary variable is (state, key data).
+    """
+
+    def variables(self, params, auxiliary):
+        """The network's parameters, with those that are not trained."""
+        return Variables(params, auxiliary[0]) if isinstance(self.network, HasTrainingMode) else params
+
+    def __call__(self, params, auxiliary, data: Rows):
+        total = jnp.zeros(())
+        for start in range(0, len(data.targets), BLOCK_ROWS):
+            block = jax.tree.map(lambda leaf, start=start: leaf[start : start + BLOCK_ROWS], data)
+            total += self._sum(self.variables(params, auxiliary), block)
+        return total / _total(data) + self.penalty(params), auxiliary
+
+    def value_and_grad(self, params, auxiliary, data: Rows):
+        own, following = jax.random.split(jax.random.wrap_key_data(auxiliary[1]))
+
+        def summed(params):
+            whole = self.variables(params, auxiliary)
+            if isinstance(self.network, HasTrainingMode):
+                added, state = self.network.train(whole, data.inputs, own)
+            else:
+                added, state = self.network(whole, data.inputs), ()
+            return self._summed(added, data), state
+
+        (total, state), gradient = jax.value_and_grad(summed, has_aux=True)(params)
+        loss, gradient = jax.tree.map(lambda a: a / _total(data), (total, gradient))
+        return self.add_penalty(loss, gradient, params, (state, jax.random.key_data(following)))
 
 
 def _total(data: Rows) -> Array | int:
@@ -254,11 +293,23 @@ class Logistic:
 
 @_loss
 class Multinomial:
-    """-sum_c y_c log softmax(s)_c: cross-entropy of classes, targets 1 for the class and 0 for others."""
+    """-sum_c y_c log softmax(s)_c: cross-entropy of classes, targets 1 for the class and 0 for others.
 
+    Parameters
+    ----------
+    smoothing : the share of each target that is spread evenly over all classes
+    """
+
+    smoothing: float = 0.0
     curvature: ClassVar[float | None] = 0.5
 
+    def __post_init__(self):
+        if not 0 <= self.smoothing < 1:
+            raise ValueError(f"smoothing must be at least 0 and below 1; got {self.smoothing!r}")
+
     def __call__(self, scores: Array, targets: Array) -> Array:
+        if self.smoothing:
+            targets = (1 - self.smoothing) * targets + self.smoothing / targets.shape[-1]
         return jax.nn.logsumexp(scores, axis=-1) - jnp.sum(targets * scores, axis=-1)
 
     def start(self, targets, weights):
@@ -267,6 +318,23 @@ class Multinomial:
     def predict(self, scores):
         """Chances of all classes, (..., s)."""
         return scipy.special.softmax(scores, axis=-1)
+
+
+def accuracy(scores: Array, targets: Array) -> Array:
+    """The share of rows whose largest score is that of their class, for ``Regression(metrics={"accuracy": accuracy})``.
+
+    Parameters
+    ----------
+    scores, targets : (N, s); of one column, the sign of the score and classes 0 and 1
+
+    Returns
+    -------
+    Array
+        A number from 0 to 1.
+    """
+    if scores.shape[1] == 1:
+        return jnp.mean((scores > 0) == (targets > 0.5))
+    return jnp.mean(jnp.argmax(scores, axis=1) == jnp.argmax(targets, axis=1))
 
 
 LOSSES: dict[str, type] = {

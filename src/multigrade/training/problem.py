@@ -27,6 +27,9 @@ class GradeProblem(NamedTuple):
     start : applied to the initial parameters
     finish : trained parameters -> (those of the grade, what is to be said of it in the record or "")
     before_step : (step, parameters) -> parameters, applied before every step; None leaves them
+    recorded : data whose training loss is recorded, if it is not ``data``
+    feed : step -> what the sampler draws from at that step, for data that is not on the device
+    is_stepwise : whether steps are taken one by one from the host, as convolutions need it on a CPU
     """
 
     objective: Any
@@ -41,6 +44,9 @@ class GradeProblem(NamedTuple):
     start: Callable = lambda params: params
     finish: Callable = lambda params: (params, "")
     before_step: Callable | None = None
+    recorded: Any = None
+    feed: Callable[[int], Any] | None = None
+    is_stepwise: bool = False
 
 
 class Task(Protocol):

@@ -2,6 +2,9 @@
 
 ``advance`` takes any number of steps and a record wherever one is due. What is computed does not depend on where chunks
 begin and end.
+
+``advance_by_steps`` does the same from the host, a program a step. XLA runs a convolution inside a loop on a CPU with
+other code, 35 times slower than outside one; and data that is not on the device can be fed to it step by step.
 """
 
 from collections.abc import Callable, Mapping
@@ -10,6 +13,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 from .optimisers import rate_at
@@ -35,7 +39,7 @@ class State(NamedTuple):
 
     now: Moving
     safe: Moving
-    best: Any  # (watched loss, params) with keep="best", else ()
+    best: Any  # (watched loss, params, auxiliary) with keep="best", else ()
     stopping: Any
     finite: Array
     stopped: Array
@@ -57,6 +61,7 @@ class Program(NamedTuple):
     key: Array
     companion: Any = None  # of an observer, see ``observers``
     before_step: Any = None
+    recorded: Any = None  # data whose training loss is recorded, None for ``data``
 
 
 def advance(transformation, program: Program, state: State, num_steps: Array):
@@ -89,7 +94,7 @@ advance = jax.jit(advance, static_argnums=0, donate_argnums=2, compiler_options=
 def _record(program: Program, state: State) -> tuple[State, Array]:
     """Losses and metrics at the present parameters, and what the stopping rule makes of them."""
     params, auxiliary = state.now.params, state.now.auxiliary
-    train = program.objective(params, auxiliary, program.data)[0]
+    train = program.objective(params, auxiliary, program.data if program.recorded is None else program.recorded)[0]
     losses = [train]
     if program.validation is not None:
         judge = program.objective if program.validation_objective is None else program.validation_objective
@@ -99,8 +104,9 @@ def _record(program: Program, state: State) -> tuple[State, Array]:
     stopping, stopped = program.stopping.update(state.stopping, watched.astype(jnp.float32))
     best = state.best
     if best:
-        best = _select(finite & (watched < best[0]), (watched, params), best)
-    metrics = [metric(params) for metric in program.metrics.values()]
+        best = _select(finite & (watched < best[0]), (watched, params, auxiliary), best)
+    whole = getattr(program.objective, "variables", lambda params, auxiliary: params)(params, auxiliary)
+    metrics = [metric(whole) for metric in program.metrics.values()]
     row = jnp.stack([jnp.asarray(value, jnp.float32) for value in (*losses, *metrics)])
     safe = _select(finite, state.now, state.safe)
     return State(state.now, safe, best, stopping, finite, stopped & finite), row
@@ -176,6 +182,48 @@ def last_finite(transformation, program: Program, safe: Moving) -> Moving:
 
     last, _, finite = jax.lax.while_loop(going, step, (safe, safe, jnp.bool_(True)))
     return _select(finite, safe, last)
+
+
+def advance_by_steps(transformation, program: Program, state: State, num_steps: Array, feed: Callable | None = None):
+    """``advance`` from the host; ``feed`` gives the data of every step by its number."""
+    step, every, last = int(state.now.step), int(program.record_every), int(program.num_steps)
+    end, steps, rows = min(step + int(num_steps), last), [], []
+    while True:
+        if step % every == 0 or step == last:
+            state, row = _one_record(program, state)
+            if state.finite:
+                steps, rows = [*steps, step], [*rows, np.asarray(row)]
+        if step == end or not state.finite or state.stopped:
+            width = 1 + (program.validation is not None) + len(program.metrics)
+            return state, (np.array(steps, np.int32), np.array(rows, np.float32).reshape(-1, width)), len(steps)
+        now, finite, until = state.now, state.finite, min(step - step % every + every, end)
+        for step in range(step, until):  # noqa: B020
+            fed = program if feed is None else program._replace(data=feed(step))
+            before = finite
+            now, finite = _one_step(transformation, fed, now, finite)
+            before.block_until_ready()  # the host prepares one step ahead, and no more
+        state, step = state._replace(now=now if finite else state.safe, finite=finite), until
+
+
+_one_record = jax.jit(_record)
+
+
+@partial(jax.jit, static_argnums=0)
+def _one_step(transformation, program: Program, now: Moving, finite: Array) -> tuple[Moving, Array]:
+    after, loss = _step(transformation, program, now)
+    return after, finite & jnp.isfinite(loss)
+
+
+def last_finite_by_steps(transformation, program: Program, safe: Moving, feed: Callable | None = None) -> Moving:
+    """``last_finite`` from the host."""
+    last = now = safe
+    for step in range(int(safe.step), int(safe.step) + int(program.record_every) + 1):
+        fed = program if feed is None else program._replace(data=feed(step))
+        moved, finite = _one_step(transformation, fed, now, jnp.bool_(True))
+        if not finite:
+            return last
+        last, now = now, moved
+    return safe
 
 
 def _select(condition: Array, yes, no):

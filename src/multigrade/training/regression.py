@@ -17,15 +17,18 @@ from jax import Array
 from jax.tree_util import Partial
 
 from ..least_squares import solve_least_squares
-from ..model import Grade, apply_grade
-from ..networks import AnyNetwork, Layer, Network, Structure
+from ..model import Grade, apply_in_blocks
+from ..networks import AnyNetwork, HasTrainingMode, Layer, Members, MultiScaleNetwork, Network, Structure
 from .checkpoint import Checkpointing, as_checkpointing, fingerprint
 from .devices import Spread, spread_over
-from .grades import Fit, check_structure, standardised, train_grades, zero_output
-from .objectives import GradedLoss, LeastSquares, Loss, Rows, Squared
+from .grades import Fit, check_shapes, check_structure, standardised, train_grades, zero_output
+from .objectives import GradedLoss, LeastSquares, Loss, LossInTraining, Multinomial, Rows, Squared
 from .plan import Plan
 from .problem import GradeProblem
-from .sampling import RandomRows, random_rows
+from .sampling import FullBatch, RandomRows, random_rows
+from .streams import Batches, Feed, as_numbers, make_feed
+
+RECORDED_ROWS = 2048  # whose training loss is recorded where a pass over all rows costs as much as many steps
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,7 +43,8 @@ class Regression:
         e_l / epsilon_l; otherwise epsilon_l = 1. Losses are recorded in the units of the targets all the same.
     standardise_features : whether grades after the first see features of mean 0 and deviation 1, and start from output
         0. Shift and scale are absorbed into their weights afterwards.
-    metrics : functions of (prediction of all grades so far, targets) on the training data, to be recorded by name
+    metrics : functions of (prediction of all grades so far, targets) to be recorded by name, such as ``accuracy``; on
+        the validation data, where there is some, under "validation_" and the name
     solved_output : whether a grade ends with its output layer solved by least squares in float64
         The ridge is that of ``weight_decay``, or chosen by leave-one-out without one. Off in the paper's recipe. The
         recorded losses are those of the descent; the model's is no higher. Plain networks and squared errors only.
@@ -92,7 +96,7 @@ class LeftOver(NamedTuple):
     weights: Array | None
 
     def after(self, grade: Grade) -> "LeftOver":
-        added, features = apply_grade(grade, self.features)
+        added, features = apply_in_blocks(grade, self.features)
         return LeftOver(features, self.residual - added, self.prediction + added, self.weights)
 
 
@@ -125,36 +129,50 @@ class _RegressionTask:
 
             hooks["finish"] = solve_and_absorb
         if self.regression.solved_every is not None:
-            rows = self._rows(left, scale)
+            rows = self.rows(left, scale)
             decay, every = self.regression.weight_decay, self.regression.solved_every
             hooks["before_step"] = Partial(_project, network, rows, decay, every)
+        is_stepwise = self.spread is None and needs_steps(network, left.features)
+        few, few_targets = left, self.targets
+        if is_stepwise and (stride := -(-len(left.residual) // RECORDED_ROWS)) > 1:
+            few, few_targets = jax.tree.map(lambda leaf: leaf[::stride], (left, self.targets))
         metrics = {
-            name: Partial(_metric, Partial(metric), network, scale, left, self.targets)
+            name: Partial(_metric, Partial(metric), network, scale, few, few_targets)
             for name, metric in self.metrics.items()
         }
-        objective, error = self._objectives(network)
+        if held:
+            held_targets = held.residual + held.prediction
+            metrics |= {
+                f"validation_{name}": Partial(_metric, Partial(metric), network, scale, held, held_targets)
+                for name, metric in self.regression.metrics.items()
+            }
+        objective, error = self._objectives(network, is_stepwise)
         return GradeProblem(
             objective,
-            self._rows(left, scale),
+            self.rows(left, scale),
             scale,
             scale**2,
-            validation=self._rows(held, scale) if held else None,
+            validation=self.rows(held, scale) if held else None,
             validation_objective=error,
             metrics=metrics,
             sampler=self.sampler,
+            recorded=self.rows(few, scale) if few is not left else None,
+            is_stepwise=is_stepwise,
             **hooks,
         )
 
-    def _objectives(self, network: AnyNetwork):
+    def _objectives(self, network: AnyNetwork, is_stepwise: bool):
         """What is minimised, and what judges: decay is for training; how well a model does is its error alone."""
         loss, decays = self.regression.loss, (self.regression.weight_decay, 0.0)
-        if isinstance(loss, Squared):
+        if is_stepwise or isinstance(network, HasTrainingMode):
+            both = [LossInTraining(network, decay, loss) for decay in decays]
+        elif isinstance(loss, Squared):
             both = [LeastSquares(network, decay) for decay in decays]
         else:
             both = [GradedLoss(network, decay, loss) for decay in decays]
         return map(self.spread.objective, both) if self.spread else both
 
-    def _rows(self, left: LeftOver, scale: Array) -> Rows:
+    def rows(self, left: LeftOver, scale: Any) -> Rows:
         """The squared error sees the residual, any other loss the targets and the scores so far."""
         if isinstance(self.regression.loss, Squared):
             return Rows(left.features, left.residual / scale, left.weights)
@@ -163,6 +181,47 @@ class _RegressionTask:
     def after(self, grade: Grade, auxiliary=()) -> "_RegressionTask":
         held = self.held_out.after(grade) if self.held_out else None
         return dataclasses.replace(self, left=self.left.after(grade), held_out=held)
+
+
+@dataclasses.dataclass(frozen=True)
+class _StreamedTask:
+    """The task of some rows, whose losses are recorded, while steps are fed with batches of all."""
+
+    few: _RegressionTask
+    feed: Feed
+
+    def problem(self, network: AnyNetwork, index: int) -> GradeProblem:
+        problem = self.few.problem(network, index)
+
+        def feed(step: int) -> Rows:
+            features, targets, prediction = self.feed(step)
+            return self.few.rows(LeftOver(features, targets - prediction, prediction, None), problem.scale)
+
+        return problem._replace(sampler=FullBatch(), feed=feed)
+
+    def after(self, grade: Grade, auxiliary=()) -> "_StreamedTask":
+        return _StreamedTask(self.few.after(grade), self.feed.after(grade))
+
+
+def _streamed_task(structure: Structure, batches: Batches, plan: Plan, regression: Regression, held_out):
+    """The task of the first grade, and what a checkpoint of it belongs to."""
+    odd = [n for n in ("standardise_features", "solved_output") if getattr(regression, n)]
+    if odd:
+        raise ValueError(f"{odd[0]} must be False where batches are streamed; got True")
+    num: list[int] = []
+
+    def as_targets(targets) -> Array:
+        targets = np.asarray(targets)
+        if targets.ndim == 1 and isinstance(regression.loss, Multinomial):
+            return one_hot("targets", targets, *num)
+        return jnp.asarray(targets, jnp.float32)
+
+    x, _ = next(batches.passes()) if not batches.has_arrays else batches.source
+    num.append(num_outputs(structure, jax.tree.map(lambda leaf: jax.eval_shape(as_numbers, leaf[:2]), x)))
+    feed, few = make_feed(batches, as_targets, plan.batch_size, plan.seed)
+    left = _checked_rows("inputs", "targets", structure, regression.loss, *few, None)
+    task = _RegressionTask(regression, left, held_out, left.residual, regression.metrics, None)
+    return _StreamedTask(task, feed), [batches.num_rows, feed.size, feed.kept is None, batches.transform]
 
 
 def fit_grades(
@@ -184,6 +243,8 @@ def fit_grades(
     ----------
     structure : the networks of the grades, as ``structures.graded`` makes them
     inputs, targets : arrays of shapes (N, d) and (N, s)
+        Inputs of networks other than dense ones have any shape (N, ...), or are a pytree. Targets of ``Multinomial``
+        may be labels 0, 1, ..., (N,). For data that does not fit into memory, inputs are ``Batches``, targets None.
     plan : how to descend
     regression : what every grade minimises, and what it hands on to the next
     sample_weight : N weights of the rows
@@ -216,23 +277,35 @@ def fit_grades(
         )
     if plan.while_better and validation is None:
         raise ValueError("while_better must be False without validation; got True")
-    left = _checked_rows("inputs", "targets", structure, inputs, targets, sample_weight)
-    names = ("validation inputs", "validation targets")
-    held_out = _checked_rows(*names, structure, *(*validation, None)[:3]) if validation is not None else None
-    spread = None if devices is None else spread_over(devices, len(left.features))
-    given, task = left, _task(regression, left, held_out, plan.batch_size, spread)
+    held_out = None
+    if validation is not None:
+        names = ("validation inputs", "validation targets")
+        held_out = _checked_rows(*names, structure, regression.loss, *(*validation, None)[:3])
+    if isinstance(inputs, np.memmap):
+        inputs, targets = Batches((inputs, targets)), None
+    streamed = None
+    if isinstance(inputs, Batches):
+        if targets is not None or sample_weight is not None or devices is not None:
+            raise ValueError("targets, sample_weight and devices must be None where inputs are Batches; got others")
+        task, streamed = _streamed_task(structure, inputs, plan, regression, held_out)
+        left, spread = task.few.left, None
+    else:
+        left = _checked_rows("inputs", "targets", structure, regression.loss, inputs, targets, sample_weight)
+        spread = None if devices is None else spread_over(devices, len(left.residual))
+        task = _task(regression, left, held_out, plan.batch_size, spread)
+    given = (*left, *(held_out or ()))
     for grade in start.model.grades:
         task = task.after(grade)
     place = as_checkpointing(checkpoint)
     if place is not None:
-        identity = {"data": fingerprint(*given, *(held_out or ())), "devices": spread.mesh.size if spread else None}
-        place = place.belonging_to({**identity, **regression.identity()})
+        identity = {"data": fingerprint(*jax.tree.leaves(given)), "devices": spread.mesh.size if spread else None}
+        place = place.belonging_to({**identity, "streamed": streamed, **regression.identity()})
     return train_grades(structure, task, plan, start=start, checkpoint=place)
 
 
 def _task(regression: Regression, left: LeftOver, held_out, batch_size: int | None, spread: Spread | None):
     """The task of the first grade; over several devices, the rows are shared out and filled up."""
-    sampler = None if batch_size is None else random_rows(batch_size, len(left.features), left.weights)
+    sampler = None if batch_size is None else random_rows(batch_size, len(left.residual), left.weights)
     if spread is None:
         return _RegressionTask(regression, left, held_out, left.residual, regression.metrics, sampler)
     weights = jnp.ones(spread.num_rows) if left.weights is None else left.weights
@@ -241,26 +314,68 @@ def _task(regression: Regression, left: LeftOver, held_out, batch_size: int | No
     return _RegressionTask(regression, left, held_out, left.residual, metrics, sampler, spread)
 
 
-def _checked_rows(x_name: str, y_name: str, structure: Sequence[AnyNetwork], inputs, targets, weights) -> LeftOver:
+def _checked_rows(x_name: str, y_name: str, structure: Structure, loss: Loss, inputs, targets, weights) -> LeftOver:
+    widths = getattr(structure[0], "widths", None), getattr(structure[-1], "widths", None)
     with np.errstate(over="ignore"):  # refused below
-        x, y = jnp.asarray(inputs, jnp.float32), jnp.asarray(targets, jnp.float32)
-    expected = structure[0].widths[0], structure[-1].widths[-1]
-    for name, array, width in ((x_name, x, expected[0]), (y_name, y, expected[1])):
-        if array.ndim != 2 or array.shape[1] != width:
+        x = jax.tree.map(lambda leaf: _numbers_of(leaf, widths[0] is not None), inputs)
+        y = jnp.asarray(targets)
+        if y.ndim == 1 and isinstance(loss, Multinomial):
+            y = one_hot(y_name, y, num_outputs(structure, x))
+        y = y.astype(jnp.float32)
+    for name, array, width in ((x_name, x, widths[0] and widths[0][0]), (y_name, y, widths[1] and widths[1][-1])):
+        if width and (array.ndim != 2 or array.shape[1] != width):
             raise ValueError(f"{name} must have shape (rows, {width}) for this structure; got {array.shape}")
-        if not np.isfinite(np.asarray(array)).all():
+        if not all(np.isfinite(np.asarray(leaf)).all() for leaf in jax.tree.leaves(array)):
             raise ValueError(f"{name} must be finite in float32; got NaN, infinity or a number above 3.4e38 in size")
-    if x.shape[0] != y.shape[0] or x.shape[0] == 0:
-        raise ValueError(f"{x_name} and {y_name} must have the same, positive number of rows; got {len(x)}, {len(y)}")
+    rows = {len(leaf) for leaf in jax.tree.leaves(x)}
+    if rows != {len(y)} or len(y) == 0:
+        raise ValueError(
+            f"{x_name} and {y_name} must have the same, positive number of rows; got {str(rows)[1:-1]}, {len(y)}"
+        )
+    if y.ndim != 2:
+        raise ValueError(f"{y_name} must have shape (rows, outputs); got {y.shape}")
+    if not all(isinstance(network, PLAIN) for network in structure):
+        check_shapes(structure, jax.eval_shape(lambda: x), y.shape[1])
     if weights is not None:
         weights = jnp.asarray(weights, jnp.float32)
         numbers = np.asarray(weights)
-        if weights.shape != x.shape[:1] or not ((numbers >= 0).all() and 0 < numbers.sum() < np.inf):
+        if weights.shape != y.shape[:1] or not ((numbers >= 0).all() and 0 < numbers.sum() < np.inf):
             raise ValueError(
-                f"sample_weight must hold {len(x)} finite numbers, none negative and not all zero; "
+                f"sample_weight must hold {len(y)} finite numbers, none negative and not all zero; "
                 f"got shape {weights.shape}"
             )
     return LeftOver(x, y, jnp.zeros_like(y), weights)
+
+
+PLAIN = (Network, MultiScaleNetwork, Members)
+
+
+def _numbers_of(array, is_plain: bool):
+    array = array if isinstance(array, jax.Array) else np.asarray(array)
+    return jnp.asarray(array, jnp.float32) if is_plain else as_numbers(array)
+
+
+def num_outputs(structure: Structure, inputs) -> int:
+    """Outputs of the first grade, which reads inputs of this form."""
+    few = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((2, *leaf.shape[1:]), leaf.dtype), inputs)
+    return jax.eval_shape(structure[0], jax.eval_shape(structure[0].init, jax.random.key(0)), few).shape[-1]
+
+
+def one_hot(name: str, labels: Array, num: int) -> Array:
+    """Labels 0, 1, ... as targets of so many classes."""
+    numbers = np.asarray(labels)
+    if numbers.dtype.kind not in "iu" or (len(numbers) and not 0 <= numbers.min() <= numbers.max() < num):
+        found = f"{numbers.dtype} from {numbers.min()} to {numbers.max()}" if len(numbers) else "none"
+        raise ValueError(f"{name} must be labels from 0 to {num - 1}, or have shape (rows, {num}); got {found}")
+    return jax.nn.one_hot(labels, num)
+
+
+def needs_steps(network: AnyNetwork, features) -> bool:
+    """Whether steps are to be taken one by one: XLA's convolutions in loops are slow on a CPU, see ``program``."""
+    if jax.default_backend() != "cpu" or isinstance(network, PLAIN):
+        return False
+    few = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((2, *leaf.shape[1:]), leaf.dtype), features)
+    return "conv_general_dilated" in str(jax.make_jaxpr(network)(jax.eval_shape(network.init, jax.random.key(0)), few))
 
 
 def _root_mean_square(left: LeftOver) -> Array:
