@@ -183,8 +183,13 @@ class _Descent:
             run = _train_grade(network, problem, self.plan, proposal, time_left, save)
             self.saved, record, auxiliary = None, run.record, run.auxiliary
             is_cut_off = record.outcome is Outcome.TIME_LIMIT
-            if is_cut_off and model.grades and _is_worse_than_nothing(problem, run):
-                return Trial(growth.state, dataclasses.replace(record, is_kept=False))
+            if is_cut_off and model.grades:  # worse than parameters 0, whose output is 0?
+                data = problem.data if problem.recorded is None else problem.recorded
+                params = run.params.trained if isinstance(run.params, Variables) else run.params
+                nothing = jax.tree.map(jnp.zeros_like, params)
+                loss, left_over = (problem.objective(p, auxiliary, data)[0] for p in (params, nothing))
+                if loss > left_over:
+                    return Trial(growth.state, dataclasses.replace(record, is_kept=False))
             params, remark = problem.finish(run.params)
             if remark:
                 record = dataclasses.replace(record, sentence=f"{record.sentence}; {remark}")
@@ -245,24 +250,12 @@ def _given_leave_over(structure: Structure, task: Task, model: MultiGrade) -> fl
     if problem.validation is None:
         return None
     judge = problem.objective if problem.validation_objective is None else problem.validation_objective
-    return float(_loss_of_nothing(judge, network.init(jax.random.key(0)), problem.validation) * problem.loss_unit)
-
-
-def _loss_of_nothing(objective, params, data) -> Array:
-    """The loss of parameters 0, whose output is 0."""
+    params = network.init(jax.random.key(0))
     trained, state = params if isinstance(params, Variables) else (params, ())
     nothing = jax.tree.map(jnp.zeros_like, trained)
-    auxiliary = (state, None) if isinstance(objective, LossInTraining) else objective.init(nothing, data)
-    return objective(nothing, auxiliary, data)[0]
-
-
-def _is_worse_than_nothing(problem: GradeProblem, run: Run) -> bool:
-    """Whether the loss is above that of parameters 0, whose output is 0."""
-    data = problem.data if problem.recorded is None else problem.recorded
-    params = run.params.trained if isinstance(run.params, Variables) else run.params
-    nothing = jax.tree.map(jnp.zeros_like, params)
-    loss, left_over = (problem.objective(p, run.auxiliary, data)[0] for p in (params, nothing))
-    return bool(loss > left_over)
+    is_in_training = isinstance(judge, LossInTraining)
+    auxiliary = (state, None) if is_in_training else judge.init(nothing, problem.validation)
+    return float(judge(nothing, auxiliary, problem.validation)[0] * problem.loss_unit)
 
 
 def check_memory(structure: Structure) -> None:

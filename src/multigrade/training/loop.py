@@ -7,7 +7,7 @@ the machine, what is computed does not: a record is taken every ``record_every``
 
 import dataclasses
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -18,7 +18,7 @@ from jax import Array
 
 from ..programs import bound_programs
 from .devices import placed_like
-from .observers import Observation, Observer, Snapshot
+from .observers import Observation, Snapshot
 from .optimisers import make_optimiser, make_rate, rate_at
 from .plan import Plan
 from .problem import GradeProblem
@@ -134,6 +134,10 @@ def _first_state(transformation, keeps_best: bool, companion, stopping, params, 
 
 
 def _program(problem: GradeProblem, plan: Plan, key: Array | None) -> Program:
+    # What an observer has the loop carry along, where there is such an observer.
+    companions = [getattr(observer, "companion") for observer in plan.observers if hasattr(observer, "companion")]  # noqa: B009
+    if len(companions) > 1:
+        raise ValueError(f"observers must have at most one companion in the loop; got {len(companions)}")
     return Program(
         problem.objective,
         problem.data,
@@ -146,18 +150,10 @@ def _program(problem: GradeProblem, plan: Plan, key: Array | None) -> Program:
         jnp.int32(plan.steps),
         jnp.int32(plan.record_every),
         jax.random.key(plan.seed) if key is None else key,
-        _companion(plan.observers),
+        companions[0] if companions else None,
         problem.before_step,
         problem.recorded,
     )
-
-
-def _companion(observers: Sequence[Observer]) -> Any:
-    """What an observer has the loop carry along, None if there is no such observer."""
-    companions = [getattr(observer, "companion") for observer in observers if hasattr(observer, "companion")]  # noqa: B009
-    if len(companions) > 1:
-        raise ValueError(f"observers must have at most one companion in the loop; got {len(companions)}")
-    return companions[0] if companions else None
 
 
 def _check(problem: GradeProblem, plan: Plan) -> None:

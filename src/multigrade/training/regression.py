@@ -317,7 +317,8 @@ def _task(regression: Regression, left: LeftOver, held_out, batch_size: int | No
 def _checked_rows(x_name: str, y_name: str, structure: Structure, loss: Loss, inputs, targets, weights) -> LeftOver:
     widths = getattr(structure[0], "widths", None), getattr(structure[-1], "widths", None)
     with np.errstate(over="ignore"):  # refused below
-        x = jax.tree.map(lambda leaf: _numbers_of(leaf, widths[0] is not None), inputs)
+        arrays = jax.tree.map(lambda leaf: leaf if isinstance(leaf, jax.Array) else np.asarray(leaf), inputs)
+        x = jnp.asarray(inputs, jnp.float32) if widths[0] else jax.tree.map(as_numbers, arrays)
         y = jnp.asarray(targets)
         if y.ndim == 1 and isinstance(loss, Multinomial):
             y = one_hot(y_name, y, num_outputs(structure, x))
@@ -348,11 +349,6 @@ def _checked_rows(x_name: str, y_name: str, structure: Structure, loss: Loss, in
 
 
 PLAIN = (Network, MultiScaleNetwork, Members)
-
-
-def _numbers_of(array, is_plain: bool):
-    array = array if isinstance(array, jax.Array) else np.asarray(array)
-    return jnp.asarray(array, jnp.float32) if is_plain else as_numbers(array)
 
 
 def num_outputs(structure: Structure, inputs) -> int:
