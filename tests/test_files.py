@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from multigrade import MultiGradeRegressor, files, load_estimator
+from multigrade import MultiGradeRegressor, cli, files, load_estimator
 from multigrade.files import FORMAT, alone_with, atomic_path, printable, read_arrays, remove_checkpoint, write_arrays
 from multigrade.model import MultiGrade
 
@@ -98,6 +98,7 @@ def test_only_a_checkpoint_of_this_process_is_removed(tmp_path):
 
 def test_names_cannot_speak_to_the_terminal():
     assert printable("a\x1b]0;PWNED\x07 é 图.csv\n") == r"a\x1b]0;PWNED\x07 é 图.csv\n"
+    assert cli._one_line(ValueError("the table has a, \x1b]0;PWNED\x07")) == r"the table has a, \x1b]0;PWNED\x07"
 
 
 def safetensors(header: dict, content: bytes = b"") -> bytes:
