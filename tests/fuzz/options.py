@@ -7,6 +7,7 @@ import numpy as np
 from PIL import Image
 
 from multigrade import MultiGradeRegressor
+from multigrade.files import read_arrays, write_arrays
 
 from . import judge
 
@@ -94,14 +95,9 @@ def fill(folder: Path) -> None:
     os.symlink("loop", folder / "loop")
     model = MultiGradeRegressor(1, (3,), solver="muon", max_iter=2, random_state=0)
     model.fit(rows[:, :2], rows[:, 2]).save(folder / "known.safetensors")
-    model.model_ = _not_finite(model.model_)
-    model.save(folder / "nan.safetensors")
-
-
-def _not_finite(model):
-    import jax
-
-    return jax.tree.map(lambda leaf: np.full_like(leaf, np.nan), model)
+    arrays, description, _ = read_arrays(folder / "known.safetensors", "estimator")
+    nan = {name: np.full_like(array, np.nan) if name.startswith("grade") else array for name, array in arrays.items()}
+    write_arrays(folder / "nan.safetensors", "estimator", nan, description)
 
 
 def draw(rng: np.random.Generator) -> list[str]:
