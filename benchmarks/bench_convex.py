@@ -1,6 +1,7 @@
 """Convex grades: our solvers against cvxpy with Clarabel on one program, and the enumeration of patterns.
 
     python -m benchmarks.bench_convex [seconds that cvxpy may take, 600 by default]
+    python -m benchmarks.bench_convex --line     only one input, 300 and 2,000 rows, in seconds of the processor
 
 The program: 1,000 normal points in 10 dimensions, a teacher of 5 ReLU neurons with noise, 1,000 sampled patterns, beta
 a tenth of the one that makes the optimum 0: 20,000 unknowns under 2,000,000 constraints. cvxpy runs in a process of its
@@ -84,5 +85,18 @@ def main(limit: float = 600.0) -> None:
     print(f"first order against cvxpy: {sign}{seconds / first:.0f} times faster with compilation included")
 
 
+def on_a_line() -> None:
+    for num_points in (300, 2_000):
+        rng = np.random.default_rng(0)
+        x = np.sort(rng.uniform(-1, 1, num_points))
+        y = np.sin(6 * x) + 0.1 * rng.normal(size=num_points)
+        for beta in (0.01, 1.0):
+            start = time.process_time()
+            solution = convex.solve_newton(convex.convex_program(x[:, None], y, regularisation=beta))
+            print(f"N = {num_points}, beta {beta}: {time.process_time() - start:.1f} s   {solution.certificate}")
+
+
 if __name__ == "__main__":
+    if sys.argv[1:] == ["--line"]:
+        sys.exit(on_a_line())
     main(*(float(argument) for argument in sys.argv[1:]))

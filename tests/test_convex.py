@@ -1,5 +1,7 @@
 """Convex grades: optima against Clarabel, certificates against their definitions."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -7,7 +9,7 @@ import pytest
 from scipy.optimize import nnls
 
 from multigrade import convex
-from multigrade.convex import cones, gated
+from multigrade.convex import cones, gated, plane
 from multigrade.convex.certificate import dual_bounds
 from multigrade.convex.far import solve_far
 from multigrade.convex.network import evaluate
@@ -50,6 +52,48 @@ def test_a_point_outside_its_cones_is_certified_as_the_network_it_is():
     own = 0.5 * error @ error + program.regularisation * np.linalg.norm(weights, axis=-1).sum()
     assert certificate.objective >= own * (1 - 1e-12)
     assert certificate.objective >= convex.solve_newton(program).certificate.dual_bound
+
+
+def test_what_is_quoted_of_sampled_patterns_holds_for_every_network():
+    """Eight features and 120 points: the sampled program is solved, and a network of other patterns is far better."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(60, 8))
+    y = np.sin(2 * x[:, 0]) * x[:, 1]
+    few = convex.solve_newton(convex.convex_program(x, y, regularisation=0.05, num_samples=60), tolerance=1e-4)
+    more = convex.solve_newton(convex.convex_program(x, y, regularisation=0.05, num_samples=400), tolerance=1e-4)
+    assert few.certificate.pattern_gap <= 1e-4
+    assert few.certificate.outcome is convex.Outcome.CHOSEN
+    assert more.certificate.objective < 0.8 * few.certificate.objective
+    assert few.certificate.objective * (1 - few.certificate.relative_gap) <= more.certificate.objective
+    assert f"gap {few.certificate.relative_gap:.1e} over all patterns" in str(few.certificate)
+
+
+@pytest.mark.parametrize(("bias", "beta"), [(True, 0.3), (False, 0.05)])
+def test_in_the_plane_neurons_one_by_one_are_the_optimum(bias, beta):
+    rng = np.random.default_rng(1)
+    x = rng.uniform(-1, 1, size=(40, 1 if bias else 2))
+    y = np.abs(x[:, 0] - 0.2) + 0.3 * rng.normal(size=40)
+    program = convex.convex_program(x, y, regularisation=beta, has_bias=bias)
+    found, exact = convex.solve_newton(program, tolerance=1e-8), convex.solve_exact(program)
+    assert found.certificate.outcome is convex.Outcome.CONVERGED
+    assert found.certificate.objective == pytest.approx(exact.certificate.objective, rel=1e-7)
+    assert cone_violation(program, found.weights) < 1e-12
+    dual = rng.normal(size=40)
+    walls = program.walls
+    program.__dict__["walls"] = None  # the active sets of any rank
+    np.testing.assert_allclose(convex.dual_norms(program, dual), np.linalg.norm(
+        plane.best_neurons(dataclasses.replace(program), dual, reduced_features(program)[0]), axis=-1), atol=1e-9,
+    )  # fmt: skip
+    assert walls is not None
+
+
+def test_two_thousand_rows_of_one_input_are_solved():
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-1, 1, 2000)
+    program = convex.convex_program(x[:, None], np.sin(6 * x) + 0.1 * rng.normal(size=2000), regularisation=10.0)
+    certificate = convex.solve_newton(program).certificate
+    assert certificate.is_full
+    assert certificate.relative_gap <= 1e-6
 
 
 def random_problem(seed, num_points=12, num_inputs=3, fraction=0.05, outputs=1, **options):

@@ -22,6 +22,7 @@ import numpy as np
 
 from . import cones
 from .far import far_norm, is_far
+from .plane import best_neurons
 from .program import ConvexProgram, objective, outside_row_space, predict, reduced
 
 CHUNK = 2048  # cones projected at a time
@@ -31,6 +32,7 @@ class Outcome(enum.Enum):
     """How a solve ended; the value is a sentence that says so."""
 
     CONVERGED = "The duality gap is within the tolerance."
+    CHOSEN = "The gap is within the tolerance over the chosen patterns alone; a network of others may be far better."
     ITERATION_LIMIT = "The iteration limit came first; the gap says how far from the optimum. Allow more iterations."
     STALLED = "The solver ended above the tolerance; the gap says how far above. Try another tolerance or solver."
     RELAXED = "The point solves the relaxation without cones; its gap is measured in the program with cones."
@@ -66,20 +68,23 @@ class Certificate:
 
     @property
     def relative_gap(self) -> float:
-        """(objective - dual bound) / objective."""
-        return _relative(self.objective, self.dual_bound)
-
-    @property
-    def full_relative_gap(self) -> float:
         """(objective - full dual bound) / objective: no network of any width is better by more than this."""
         return _relative(self.objective, self.full_dual_bound)
 
+    @property
+    def pattern_gap(self) -> float:
+        """(objective - dual bound) / objective: no network with the program's own patterns is better by more."""
+        return _relative(self.objective, self.dual_bound)
+
     def __str__(self) -> str:
-        scope = f"all {self.num_patterns}" if self.is_full else f"{self.num_patterns} chosen"
-        text = f"objective {self.objective:.6g}, gap {self.relative_gap:.1e} over {scope} patterns"
-        if not self.is_full:
-            text += f" ({self.full_relative_gap:.1e} over all)"
-        return f"{text}, {self.iterations} iterations. {self.outcome.value}"
+        if self.is_full:
+            scope = f"gap {self.relative_gap:.1e} over all {self.num_patterns} patterns"
+        else:
+            scope = (
+                f"gap {self.relative_gap:.1e} over all patterns ({self.pattern_gap:.1e} over the {self.num_patterns} "
+                "chosen, which says nothing of other networks)"
+            )
+        return f"objective {self.objective:.6g}, {scope}, {self.iterations} iterations. {self.outcome.value}"
 
 
 def _relative(objective: float, bound: float) -> float:
@@ -142,8 +147,10 @@ def certify(
     value = max(objective(program, weights), _own_objective(program, weights))
     bound, full_bound = dual_bounds(program, weights, duals)
     certificate = Certificate(value, bound, full_bound, program.num_patterns, program.is_full, iterations, outcome)
-    if outcome is Outcome.CONVERGED and certificate.relative_gap > tolerance:
+    if outcome is Outcome.CONVERGED and certificate.pattern_gap > tolerance:
         certificate = dataclasses.replace(certificate, outcome=Outcome.STALLED)
+    elif outcome is Outcome.CONVERGED and not program.is_full:
+        certificate = dataclasses.replace(certificate, outcome=Outcome.CHOSEN)
     return ConvexSolution(program, weights, certificate)
 
 
@@ -163,6 +170,8 @@ def dual_norms(
     array
         (2, patterns): for +lambda and for -lambda.
     """
+    if program.walls is not None:
+        return np.linalg.norm(best_neurons(program, dual, reduced(program)[0]), axis=-1)
     active = {} if active is None else active
     size = min(CHUNK, max(64, 1 << (program.num_patterns - 1).bit_length()))  # few shapes to compile
     parts = []

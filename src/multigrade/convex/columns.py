@@ -105,7 +105,7 @@ def solve_by_columns(
 def _finished(solution: ConvexSolution, iterations: int, outcome: Outcome) -> ConvexSolution:
     """With the iterations of all rounds and the outcome of the search, unless the last solve itself fell short."""
     certificate = dataclasses.replace(solution.certificate, iterations=iterations)
-    if certificate.outcome is Outcome.CONVERGED:
+    if certificate.outcome is Outcome.CHOSEN:
         certificate = dataclasses.replace(certificate, outcome=outcome)
     return dataclasses.replace(solution, certificate=certificate)
 

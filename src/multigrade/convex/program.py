@@ -20,6 +20,7 @@ E; rows of weight 0 are left out. The bias is a column of ones appended to X, so
 """
 
 import dataclasses
+import functools
 
 import numpy as np
 
@@ -31,6 +32,7 @@ from .arrangements import (
     sample_patterns,
     unit_rows,
 )
+from .plane import walls_of
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -69,6 +71,22 @@ class ConvexProgram:
     def point_shape(self) -> tuple[int, int, int, int]:
         """(outputs, 2, P, d)."""
         return (self.targets.shape[1], 2, self.num_patterns, self.inputs.shape[1])
+
+    @functools.cached_property
+    def walls(self) -> np.ndarray | None:
+        """The normals of the walls of each cone, (P, 2, 2), in coordinates of the row space of rank 2; None else.
+
+        None, too, where a pattern was given that no neuron has.
+        """
+        features, directions, _ = reduced(self)
+        if features.shape[1] != 2:
+            return None
+        walls = walls_of(self.patterns, directions)
+        if not self.is_full:
+            inside = np.where(self.patterns, 1.0, -1.0) * (walls.sum(axis=1) @ directions.T)
+            if inside.min() < -1e-9:
+                return None
+        return walls
 
     def with_regularisation(self, regularisation: float) -> "ConvexProgram":
         """The same program with another beta."""

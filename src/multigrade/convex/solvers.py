@@ -23,6 +23,7 @@ from .first_order import accelerated_proximal_gradient
 from .gated import cone_decomposition, gated_norms
 from .groups import Groups
 from .newton import proximal_newton
+from .plane import solve_in_the_plane
 from .program import ConvexProgram, check_positive, cone_violation, reduced
 
 SMALLEST_WORKING_SET = 64  # sizes are this times powers of 4, so that few shapes are compiled
@@ -137,16 +138,17 @@ def _solve(program, inner, tolerance, max_iterations, start) -> ConvexSolution:
     # Rounding differs between the gap that ends a solve and the certificate's.
     certified = partial(certify, program, outcome=Outcome.CONVERGED, tolerance=1.01 * tolerance)
     far = None
-    if is_far(program):
-        weights, duals, rounds = solve_far(program, tolerance=0.3 * tolerance)
+    in_plane = program.walls is not None and start is None
+    if (special := solve_far if is_far(program) else solve_in_the_plane if in_plane else None) is not None:
+        weights, duals, rounds = special(program, tolerance=0.3 * tolerance)
         far = certified(weights, iterations=rounds, duals=duals)
-        if far.certificate.outcome is Outcome.CONVERGED:
+        if far.certificate.outcome in (Outcome.CONVERGED, Outcome.CHOSEN):
             return far
     # Projections of the dual norms start where those of the round before ended.
     norms = lambda: partial(dual_norms, active={})  # noqa: E731
     weights, iterations, outcome = _solve_outputs(program, inner, norms, tolerance, max_iterations, start)
     solution = certified(weights, iterations=iterations, outcome=outcome)
-    return min((solution, far), key=lambda one: one.certificate.relative_gap) if far else solution
+    return min((solution, far), key=lambda one: one.certificate.pattern_gap) if far else solution
 
 
 def _check_limits(tolerance: float, max_iterations: int) -> None:
