@@ -25,32 +25,33 @@ class Part(NamedTuple):
     seed: int = 0
     copies: range = range(1)
     has_variants: bool = True
+    has_sweeps: bool = True
 
 
 COPIES = range(1, 5)
 ORDER = (
-    Part(
-        "eig-image-denoising", ("butterfly noise 10 MGDL",), has_variants=False
-    ),  # the calm run: a reference to four digits
+    Part("eig-image-denoising", ("butterfly noise 10 MGDL",), has_variants=False),  # calm: a reference to four digits
     Part("table2", ("input",)),
     Part("table3", ("input",)),
+    Part("table1", ("baseline",)),
     Part("copies", copies=range(6)),
     Part("eig-synthetic", ("setting 1 MGDL",)),
     Part("msdl-synthetic", ("setting 1 MSDL learning_rate 0.004",)),
     Part("eig-synthetic", ("setting 2 SGDL",)),
     Part("eig-image-denoising", ("butterfly noise 10 SGDL",)),
-    Part("msdl-synthetic", ("setting 2 MSDL learning_rate 0.006",)),
+    Part("msdl-synthetic", ("setting 2 MSDL learning_rate 0.006",), has_sweeps=False),
+    Part("eig-image-regression", ("resolution_chart MGDL",)),
     Part("eig-synthetic"),
     Part("eig-image-denoising", ("barbara",), has_variants=False),
-    Part("eig-image-regression", ("resolution_chart MGDL", "cameraman MGDL", "barbara MGDL")),
-    Part("eig-image-denoising"),
+    Part("eig-image-regression", ("cameraman MGDL", "barbara MGDL")),
     Part("eig-synthetic", ("setting 1 MGDL",), copies=COPIES),
+    Part("eig-image-denoising"),
     Part("eig-image-regression", ("MGDL",)),
     Part("alpha-synthetic"),
     Part("msdl-synthetic", ("setting 1 MSDL learning_rate 0.004",), copies=COPIES),
     Part("eig-synthetic", ("setting 2 SGDL", "setting 2 MGDL", "setting 1 SGDL"), copies=COPIES),
-    Part("msdl-synthetic", ("setting 2 MSDL learning_rate 0.006",), copies=COPIES),
-    Part("eig-image-regression", ("SGDL",)),
+    Part("msdl-synthetic", ("setting 2 MSDL learning_rate 0.006",), copies=COPIES, has_sweeps=False),
+    Part("eig-image-regression"),
     Part("lr-synthetic"),
     Part("msdl-synthetic"),
     *(Part("eig-synthetic", seed=seed) for seed in (1, 2)),
@@ -79,6 +80,7 @@ def jobs(images: Path | None) -> Iterator:
         for job in only(found, texts):
             is_wanted = job.setup.seed == part.seed and job.setup.copy in part.copies
             is_wanted &= part.has_variants or not job.setup.variant
+            is_wanted &= part.has_sweeps or "sweep" not in job.setup.config
             if is_wanted and job.key not in seen:
                 seen.add(job.key)
                 yield job

@@ -289,7 +289,10 @@ def _of_copy(cells: Cells, copy: int) -> Cells:
 
 def _of_one(claim: Claim, cells: Cells) -> tuple[Status, str, Mapping[str, float | None]]:
     used = [saved for cell in cells.values() for saved in cell]
-    finding = claim.rule(cells)
+    try:
+        finding = claim.rule(cells)
+    except (KeyError, IndexError, TypeError, AttributeError) as error:  # one odd result must not end the whole ledger
+        return Status.NOT_COMPARABLE, f"a result lacks what the rule reads ({type(error).__name__}: {error})", {}
     if finding.alone and any(_is_other_picture(saved) for saved in used):
         numbers = {name: number for name, number in finding.numbers.items() if name != PAPER}
         finding = finding._replace(sentence=finding.alone, numbers=numbers)

@@ -5,8 +5,10 @@ to fail, by the first letters of its name.
 """
 
 import dataclasses
+import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from importlib.resources import files
 
 from .. import catalogue, costs, recipes, rules
 from ..claims import Status, Verdict, verdicts
@@ -59,7 +61,7 @@ DEPARTURES = (
 def page(results: Sequence[Saved], tried: Mapping[str, str]) -> str:
     """The whole page, from results and what was tried."""
     found = verdicts(results)
-    parts = [_head(found), _hurry(found), _counts(found), _beside(), _costs(results)]
+    parts = [_head(found), _hurry(found), _counts(found), _beside(), _audited(found), _costs(results)]
     for name in dict.fromkeys(verdict.claim.id.partition("/")[0] for verdict in found):
         chosen = [verdict for verdict in found if verdict.claim.id.partition("/")[0] == name]
         parts.append(_item(name, chosen, results, tried))
@@ -108,6 +110,22 @@ def _decided(found: Sequence[Verdict]) -> str:
     each = ", ".join(f"{counts[status]} {status if counts[status] == 1 else status.plural}"
                      for status in DECIDED if counts[status])  # fmt: skip
     return f"{sum(counts[status] for status in DECIDED)} are decided: {each}"
+
+
+def _audited(found: Sequence[Verdict]) -> str:
+    """Verdicts of before the replays that an audit looked at: all that refuted, and some of those that confirmed."""
+    audit = json.loads(files("multigrade_paper").joinpath("audit.json").read_text())
+    now = {verdict.claim.id: verdict for verdict in found}
+    rows = [[f"`{name}`", told["before"], told["audit"], f"**{now[name].status}**", now[name].sentence]
+            for name, told in audit["claims"].items()]  # fmt: skip
+    before = ", ".join(
+        f"{count} {status}" for status, count in sorted(audit["counts"].items(), key=lambda kind: -kind[1])
+    )
+    return (
+        "\n## What became of the verdicts of before\n\nBefore the replays, by other draws, this page said of "
+        f"{sum(audit['counts'].values())} claims: {before}. An audit of November 2026 looked at all that did not "
+        "hold and at 25 of those that did, drawn by `random.Random(0)`.\n\n"
+    ) + _table(["claim", "before", "what the audit said", "now", "why"], rows)
 
 
 def _beside() -> str:
