@@ -30,7 +30,8 @@ def draw(results: list[Saved], path: Path) -> None:
     wild.set_title("restless: setting 2, SGDL")
     for saved in _of(results, GRADE_1):
         record = saved.result.records[0]
-        forks.plot(record.steps / 1e3, record.columns["validation_loss"], linewidth=0.9, label=f"copy {saved.job.setup.copy}")
+        name = f"copy {saved.job.setup.copy}"
+        forks.plot(record.steps / 1e3, record.columns["validation_loss"], linewidth=0.9, label=name)
     forks.axhline(0.500314, color="0.2", linestyle=":", label="recorded end")
     forks.set(title="forks: setting 1, grade 1, six copies", xlabel="thousand epochs", ylim=(0.46, 0.56))
     forks.set_ylabel("validation loss")
