@@ -19,8 +19,9 @@ def demo(
 ) -> None:
     """Fit an oscillating function with one deep network and with four shallow grades, then denoise a picture.
 
-    Both have four hidden layers of 32 neurons in all, start from the weights of the paper's authors (seed 0), see the same
-    1024 points and take the same number of gradient descent steps, per grade for MGDL, as in the paper; a step of a grade is cheaper, so the time is about the same.
+    Both have four hidden layers of 32 neurons in all, start from the weights of the paper's authors (seed 0), see the
+    same 1024 points and take the same number of gradient descent steps, per grade for MGDL, as in the paper; a step of
+    a grade is cheaper, so the time is about the same.
     A minute for the function, another for the picture.
     """
     from ..files import check_output
