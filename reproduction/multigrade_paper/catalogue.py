@@ -173,14 +173,6 @@ def _grade_1(config) -> Iterator[Cell]:
         }  # fmt: skip
 
 
-def _theorems(config) -> Iterator[Cell]:
-    yield from ({"kind": "theory", "theorem": number} for number in (1, 2, 4, 5))
-
-
-def _convex(config) -> Iterator[Cell]:
-    yield from ({"kind": "convex", "theorem": 3, "setting": setting} for setting in (1, 2))
-
-
 # Rates at which all variants are compared; ours, high enough for SGDL to meet the edge of stability.
 STEADINESS_RATES = {("gd", 1): 0.08, ("gd", 2): 0.05, ("adam", 1): 3e-3, ("adam", 2): 3e-3}
 PICTURE_RATES = {"SGDL": 0.1, "MGDL": 0.2, "MSDL": 0.05}  # those of Cameraman; that of MSDL is our choice
@@ -212,10 +204,6 @@ EQUATIONS: dict[str, dict[str, Any]] = {  # ready problems, by their own names o
     "helmholtz": {"wavenumber": 50.0}, "lens": {"wavenumber": 20.0}, "poisson": {"layer": 0.05}, "heat": {}, "wave": {},
     "burgers": {}, "fredholm": {"wavenumber": 500.0}, "volterra": {}, "inverse": {},
 }  # fmt: skip
-
-
-def _equations(config) -> Iterator[Cell]:
-    yield from ({"kind": "equation", "task": name, "options": options} for name, options in EQUATIONS.items())
 
 
 _ITEMS = (
@@ -259,8 +247,10 @@ _ITEMS = (
         Part("synthetic spectrum", _synthetic(("MSDL", "MGDL"), has_rates=False)),
         Part("synthetic sweep", _synthetic(("MSDL", "MGDL"), has_rates=True)),
     )),
-    Item("theory", "Theorems 1, 2, 4 and 5 in numbers", "Sections 2, 3 and 6", (Part("theory", _theorems),)),
-    Item("convex", "Theorem 3: a grade as a convex program", "Section 3, Appendix A", (Part("convex", _convex),)),
+    Item("theory", "Theorems 1, 2, 4 and 5 in numbers", "Sections 2, 3 and 6", (Part("theory", lambda config: ({"kind": "theory", "theorem": number} for number in (1, 2, 4, 5))),)),
+    Item("convex", "Theorem 3: a grade as a convex program", "Section 3, Appendix A", (
+        Part("convex", lambda config: ({"kind": "convex", "theorem": 3, "setting": number} for number in (1, 2))),
+    )),
 )  # fmt: skip
 BEYOND = (
     Item("copies", "Six copies of grade 1 of setting 1: when do they part?", "beyond the paper", (
@@ -276,7 +266,9 @@ BEYOND = (
         Part("frequencies", _frequencies),
     )),
     Item("equations", "Equations, solved by grades, against references", "beyond the paper", (
-        Part("equations", _equations),
+        Part("equations", lambda config: (
+            {"kind": "equation", "task": name, "options": options} for name, options in EQUATIONS.items()
+        )),
     )),
 )  # fmt: skip
 ITEMS = {item.name: item for item in (*_ITEMS, *BEYOND)}

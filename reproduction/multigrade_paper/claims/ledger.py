@@ -69,11 +69,10 @@ class Need(NamedTuple):
         settings, setup = saved.job.settings, saved.job.setup
         is_wanted = saved.job.kind == self.kind and (setup.recipe or recipe) == recipe
         is_wanted &= setup.config in recipes.CONFIGS  # not from outside the catalogue
-        return is_wanted and all(_is_among(settings.get(name), value) for name, value in self.where.items())
-
-
-def _is_among(value, wanted) -> bool:
-    return value in wanted if isinstance(wanted, tuple) else value == wanted
+        return is_wanted and all(
+            settings.get(name) in value if isinstance(value, tuple) else settings.get(name) == value
+            for name, value in self.where.items()
+        )
 
 
 Cells = Mapping[str, list[Saved]]

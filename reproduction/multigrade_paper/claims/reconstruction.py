@@ -274,17 +274,13 @@ def oscillation(column: str) -> Callable[[Cells], Finding]:
             return Finding(False, "MGDL diverged", {"SGDL": wild})
         if np.isnan(calm):
             return Finding(None, "MGDL has no later grades", {"SGDL": wild})
-        improves = all(_improves(record, column) for saved in mgdl for record in saved.result.records[grades])
+        ends = [record.columns[column][[0, -1]] for saved in mgdl for record in saved.result.records[grades]]
+        improves = all(last > first if column == "psnr" else last < first for first, last in ends)
         told = f"SGDL {wild:.3f} dB per record, MGDL {calm:.3f}{'' if improves else ', and it does not end better'}"
         holds = wild >= OSCILLATES and calm < min(wild / 2, OSCILLATES) and improves
         return Finding(holds, told, {"SGDL": wild, "MGDL": calm})
 
     return rule
-
-
-def _improves(record: RunRecord, column: str) -> bool:
-    values = record.columns[column]
-    return bool(values[-1] > values[0] if column == "psnr" else values[-1] < values[0])
 
 
 def _caption(name: str) -> str:

@@ -267,7 +267,12 @@ def sensitive(cells: Cells) -> Finding:
 
 def smaller_alpha(cells: Cells) -> Finding:
     """||H|| = max |1 - mu| / eta over the recorded eigenvalues mu of I - eta H and all seeds, at every rate of both."""
-    sgdl, mgdl = ({rate: _at(cell, rate) for rate in _rates_run(cell)} for cell in cells.values())
+    sgdl, mgdl = {}, {}
+    for cell, at in zip(cells.values(), (sgdl, mgdl), strict=True):
+        for rate in {saved.job.setup.learning_rate for saved in cell}:
+            runs = [saved for saved in cell if saved.job.setup.learning_rate == rate]
+            if not has_diverged(runs):
+                at[rate] = runs
     numbers, told = {}, []
     for rate in sorted(set(sgdl) & set(mgdl)):
         (alpha,), grades = _alphas(sgdl[rate]), _alphas(mgdl[rate])
@@ -279,15 +284,6 @@ def smaller_alpha(cells: Cells) -> Finding:
         return Finding(None, "no rate at which both were looked at and did not diverge", {})
     pairs = zip(*[iter(numbers.values())] * 2, strict=True)
     return Finding(all(largest <= alpha / 2 for alpha, largest in pairs), "; ".join(told), numbers)
-
-
-def _rates_run(cell) -> set[float]:
-    lost = {saved.job.setup.learning_rate for saved in cell if has_diverged([saved])}
-    return {saved.job.setup.learning_rate for saved in cell} - lost
-
-
-def _at(cell, rate: float) -> list:
-    return [saved for saved in cell if saved.job.setup.learning_rate == rate]
 
 
 def _alphas(cell) -> list[float]:
