@@ -247,7 +247,9 @@ _ITEMS = (
         Part("synthetic spectrum", _synthetic(("MSDL", "MGDL"), has_rates=False)),
         Part("synthetic sweep", _synthetic(("MSDL", "MGDL"), has_rates=True)),
     )),
-    Item("theory", "Theorems 1, 2, 4 and 5 in numbers", "Sections 2, 3 and 6", (Part("theory", lambda config: ({"kind": "theory", "theorem": number} for number in (1, 2, 4, 5))),)),
+    Item("theory", "Theorems 1, 2, 4 and 5 in numbers", "Sections 2, 3 and 6", (
+        Part("theory", lambda config: ({"kind": "theory", "theorem": number} for number in (1, 2, 4, 5))),
+    )),
     Item("convex", "Theorem 3: a grade as a convex program", "Section 3, Appendix A", (
         Part("convex", lambda config: ({"kind": "convex", "theorem": 3, "setting": number} for number in (1, 2))),
     )),

@@ -7,8 +7,6 @@ from importlib.resources import files
 
 import numpy as np
 
-from multigrade.training.record import RunRecord
-
 from .ledger import PAPER as PRINTED
 from .ledger import Cells, Claim, Finding, Need
 from .measures import OSCILLATES, has_diverged, mean, restlessness, spread
