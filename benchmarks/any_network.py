@@ -72,13 +72,14 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--wrong", type=float, default=0.0)
     parser.add_argument("--rows", type=int, default=55_000, help="of the training pictures")
+    parser.add_argument("--records", type=int, default=4, help="of losses and accuracies in every stage")
     given = parser.parse_args()
     data = load(given.folder)
     x, y = (part[: given.rows] for part in data["train"])
     y = with_wrong_labels(y, given.wrong, given.seed)
     steps = round(given.epochs * len(x) / BATCH)
     plan = Plan(
-        steps, learning_rate=warmup_cosine(RATE, steps), batch_size=BATCH, record_every=max(steps // 4, 1),
+        steps, learning_rate=warmup_cosine(RATE, steps), batch_size=BATCH, record_every=max(steps // given.records, 1),
         seed=given.seed,
     )  # fmt: skip
     regression = Regression(loss=Multinomial(), metrics={"accuracy": accuracy})
@@ -88,7 +89,8 @@ def main() -> None:
     def tell(stage: int, fit: Fit, scores: np.ndarray) -> None:
         columns = fit.records[-1].columns
         line = {
-            "method": given.method, "seed": given.seed, "wrong": given.wrong, "epochs": given.epochs, "stage": stage,
+            "method": given.method, "seed": given.seed, "wrong": given.wrong, "rows": len(x),
+            "epochs": given.epochs, "stage": stage,
             "test_accuracy": round(float(np.mean(scores.argmax(1) == data["test"][1])), 4),
             "validation_accuracy": round(float(columns["validation_accuracy"][-1]), 4),
             "train_loss": round(float(columns["train_loss"][-1]), 4),

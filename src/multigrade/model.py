@@ -236,8 +236,9 @@ def grades_from_arrays(arrays: dict[str, np.ndarray], networks: Sequence[AnyNetw
         while hasattr(inner, "sub"):
             inner = inner.sub
         present = sum(name.startswith(f"grade{index}/") for name in arrays)
-        if len(inner.widths) > present:  # thousands of layers without arrays would take long to be refused below
-            raise ValueError(f"grade {index + 1} has {len(inner.widths) - 1} layers, but {present} arrays")
+        layers = getattr(inner, "blocks", 0) + sum(len(getattr(inner, name, ())) for name in ("widths", "channels"))
+        if layers > present:  # thousands of layers without arrays would take long to be refused below
+            raise ValueError(f"grade {index + 1} has {layers - hasattr(inner, 'widths')} layers, but {present} arrays")
         shapes, treedef = jax.tree.flatten(jax.eval_shape(network.init, jax.random.key(0)))
         leaves = [arrays.get(f"grade{index}/{i}") for i in range(len(shapes))]
         if any(leaf is None or leaf.shape != shape.shape for leaf, shape in zip(leaves, shapes, strict=True)):
