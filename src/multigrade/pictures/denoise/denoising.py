@@ -3,7 +3,8 @@
 white       ``estimates`` of decorrelated channels, mixed so that Stein's estimate of the error is least.
 brighter    where the variance follows brightness as a x + b, the same after a transform that makes it constant
             (Anscombe's, for a Poisson mixed with a normal distribution).
-correlated  ``correlated_estimate``.
+camera      ``photo_estimate``, with the noise that a camera leaves (``noise.camera``).
+none        the picture as it is.
 impulses    pixels with salt and pepper are filled in by plug and play; what noise the others have is removed then.
 
 Where there is no time for any of these, a pixel is moved towards the mean around it (``locally_smoothed``).
@@ -19,15 +20,16 @@ from scipy.ndimage import uniform_filter
 
 from ..colour import decorrelated, recorrelated
 from ..inverse.plug_and_play import plug_and_play
+from ..noise.camera import CameraNoise, camera_noise
 from ..noise.clipping import clipped_level, is_clipped, unclipped
 from ..noise.impulses import lost_pixels, without
 from ..noise.level import estimate_noise
-from ..noise.model import NoiseModel, noise_model, total, variance_line
+from ..noise.quiet import variance_line, white_level
 from ..operators import Mask
 from ..progress import OutOfTime, Progress, is_over, part_of, unheard
 from ..tiles import tiled
-from .correlated import correlated_estimate
 from .estimates import STEP, estimates
+from .photo import photo_estimate
 from .risk import least_risk, random_signs
 
 MANY_CLIPPED = 0.005  # share of the pixels from which on Stein's estimate says nothing
@@ -43,12 +45,12 @@ class Noise:
 
     Parameters
     ----------
-    kind : "white", "brighter", "correlated" or "impulses".
+    kind : "none", "white", "brighter", "camera" or "impulses".
     sigma : standard deviation of a pixel, on the unit scale; of all channels together.
     was_estimated : whether ``sigma`` comes from the picture.
     clipped : (h, w), true where a channel is at an end of the scale.
     line : (a, b) of the variance a x + b of a channel, for "brighter".
-    model : the bands, for "correlated".
+    camera : by brightness, channel and scale, for "camera".
     lost, rest : (h, w), true where a pixel has salt or pepper, and the noise of the others, for "impulses".
     """
 
@@ -57,9 +59,20 @@ class Noise:
     was_estimated: bool
     clipped: np.ndarray
     line: tuple[float, float] | None = None
-    model: NoiseModel | None = None
+    camera: CameraNoise | None = None
     lost: np.ndarray | None = None
     rest: "Noise | None" = None
+
+    def times(self, strength: float) -> "Noise":
+        """Noise that is so many times as strong; of a level that is assumed, unless nothing changes."""
+        if strength == 1:
+            return self
+        line, camera = self.line, self.camera
+        return dataclasses.replace(
+            self, sigma=strength * self.sigma, was_estimated=True, rest=self.rest and self.rest.times(strength),
+            line=line and (strength**2 * line[0], strength**2 * line[1]),
+            camera=camera and camera._replace(energies=strength**2 * camera.energies, sigma=strength * camera.sigma),
+        )  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,19 +94,20 @@ def describe_noise(observed: np.ndarray, sigma: float | None = None) -> Noise:
     if (lost := lost_pixels(observed)) is not None:
         rest = describe_noise(without(observed, lost))
         return Noise("impulses", rest.sigma, True, clipped, lost=lost, rest=rest)
+    if (camera := camera_noise(observed)) is not None:
+        if camera.odds < 0:
+            return Noise("none", 0.0, True, clipped)
+        if not camera.is_white:
+            return Noise("camera", camera.sigma, True, clipped, camera=camera)
     channels = decorrelated(observed)
-    model = noise_model(channels, clipped)
-    if model is None:
+    if (level := white_level(channels, clipped)) is None:
         level = estimate_noise(observed) / 255
         if level and clipped.any() and min(clipped.shape) >= LEAST_CLIPPED:  # 0 is a drawing
             level = clipped_level(observed)
-        return Noise("white", level, True, clipped)
-    if not model.is_white:
-        everything = np.sqrt(np.mean([total(bands) for bands in model.bands]))
-        return Noise("correlated", float(everything), True, clipped, model=model)
+        return Noise("white" if level else "none", level, True, clipped)
     line = variance_line(channels, clipped)
     if line is None:
-        return Noise("white", model.sigma, True, clipped)
+        return Noise("white", level, True, clipped)
     slope, offset = line[0] * (3**0.5 if len(channels) == 3 else 1), line[1]  # brightness is a sum over root 3
     spread = float(np.sqrt(max(slope * observed.mean() + offset, 0)))
     return Noise("brighter", spread, True, clipped, line=(slope, offset))
@@ -118,11 +132,10 @@ def denoised(observed: np.ndarray, noise: Noise, progress: Progress = unheard) -
         return Denoised({"filled in": filled, **found.images}, noise, is_cut_short=found.is_cut_short)
     if noise.sigma == 0:
         return Denoised({"as it is": observed}, noise, risk=None)
-    if noise.kind == "correlated":
-        model = noise.model
-        assert model is not None
+    if noise.camera is not None:
+        camera = noise.camera
         image = tiled(
-            lambda part, progress: correlated_estimate(part, model, progress), decorrelated(observed),
+            lambda part, progress: photo_estimate(part, camera, progress), decorrelated(observed),
             progress=progress, otherwise=lambda part: locally_smoothed(part, noise.sigma),
         )  # fmt: skip
         return Denoised({"non-local": recorrelated(image)}, noise, is_cut_short=is_over(progress, 1))

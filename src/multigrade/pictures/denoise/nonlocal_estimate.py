@@ -45,8 +45,9 @@ MIXED = 0.5  # of the second estimate in the guide of the third; the rest is of 
 # Programs of XLA that call LAPACK wait for each other for ever, if two threads run them on two cores.
 ONE_AT_A_TIME = threading.Lock()
 
-# (groups, patch, pixel) of observed and guide -> how much of each patch makes each, (groups, patch, patch)
-Combine = Callable[[np.ndarray, np.ndarray, float], np.ndarray]
+# (groups, patch, pixel) of observed and guide, n s^2 of all groups or of each (groups, 1, 1)
+# -> how much of each patch makes each, (groups, patch, patch)
+Combine = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
 
 
 def nonlocal_estimate(observed: np.ndarray, noise) -> np.ndarray:
@@ -92,27 +93,27 @@ def three_passes(
     return first, second, one_pass(observed, guide, noise, SIDE, COUNT, from_guide, progress=parts[2])
 
 
-def from_noisy(noisy: np.ndarray, _: np.ndarray, energy: float) -> np.ndarray:
+def from_noisy(noisy: np.ndarray, _: np.ndarray, energy: np.ndarray) -> np.ndarray:
     """T = I - n s^2 (Y Y')^{-1}, in double precision: of equal patches Y Y' is singular but for FLOOR."""
     noisy = noisy.astype(np.float64)
     products = noisy @ noisy.swapaxes(1, 2)
     diagonal = np.arange(products.shape[1])
-    products[:, diagonal, diagonal] += FLOOR * energy
+    products[:, diagonal, diagonal] += FLOOR * np.reshape(energy, (-1, 1))
     combination = -energy * np.linalg.inv(products)
     combination[:, diagonal, diagonal] += 1
     return combination.astype(np.float32)
 
 
-def from_guide(_: np.ndarray, guide: np.ndarray, energy: float) -> np.ndarray:
+def from_guide(_: np.ndarray, guide: np.ndarray, energy: np.ndarray) -> np.ndarray:
     """T = X X' (X X' + n s^2 I_k)^{-1} = X (X'X + n s^2 I_n)^{-1} X', the smaller matrix solved."""
-    if energy < PRECISE * np.einsum("gpn,gpn->g", guide, guide).max():
+    if np.min(energy) < PRECISE * np.einsum("gpn,gpn->g", guide, guide).max():
         guide = guide.astype(np.float64)
     turned = guide.swapaxes(1, 2)
     _, count, size = guide.shape
     small = turned @ guide if size <= count else guide @ turned
     noisy = small.copy()
     diagonal = np.arange(min(size, count))
-    noisy[:, diagonal, diagonal] += energy
+    noisy[:, diagonal, diagonal] += np.reshape(energy, (-1, 1))
     if size > count:
         return np.linalg.solve(noisy, small).swapaxes(1, 2).astype(np.float32)
     if guide.dtype == np.float64:
@@ -183,31 +184,37 @@ def one_pass(
     stride: int = STRIDE,
     progress: Progress = unheard,
 ) -> np.ndarray:
-    """Every patch combined with those that are like it in the first channel of ``guide``, and all put together."""
+    """Every patch combined with those that are like it in the first channel of ``guide``, and all put together.
+
+    ``noise`` is the standard deviation of each channel, (channels,), or of each pixel, (channels, h, w).
+    """
     places = Places.of(observed.shape[1:], side, stride)
+    energies = np.float32(side**2 * np.square(noise))
+    if noise.ndim > 1:  # of the patch around which a group is built
+        energies = np.stack([_patches(each, side).mean(axis=1) for each in energies])
     noisy = [_patches(channel, side) for channel in observed]
     guides = noisy if guide is observed else [_patches(channel, side) for channel in guide]
     squares = np.einsum("pn,pn->p", guides[0], guides[0])
     count = min(count, len(places.area(places.rows[:1], places.columns[:1])))
 
-    def groups(block) -> np.ndarray:
+    def groups(block) -> tuple[np.ndarray, np.ndarray]:
         rows, columns = block
         own, area = (rows[:, None] * places.width + columns).ravel(), places.area(rows, columns)
         distances = squares[area] - 2 * (guides[0][own] @ guides[0][area].T)
         distances[np.arange(len(own)), np.searchsorted(area, own)] = -np.inf  # a patch is its own first likeness
-        return area[np.argpartition(distances, count - 1, axis=1)[:, :count]]
+        return own, area[np.argpartition(distances, count - 1, axis=1)[:, :count]]
 
     def work(blocks) -> tuple[slice, list[tuple[np.ndarray, np.ndarray]]]:
-        group = np.concatenate([groups(block) for block in blocks])
+        own, group = (np.concatenate(parts) for parts in zip(*map(groups, blocks), strict=True))
         reach = slice(int(group.min()), int(group.max()) + 1)
         flat = group.ravel() - reach.start
         sums = []
-        for channel, deviation in enumerate(noise):
+        for channel, energy in enumerate(energies):
             y, x = noisy[channel][group], guides[channel][group]
             mean = np.mean(y, axis=(1, 2), keepdims=True) if channel else np.float32(0)
             if channel:
                 y, x = y - mean, x - np.mean(x, axis=(1, 2), keepdims=True)
-            combination = combine(y, x, np.float32(side**2 * deviation**2))
+            combination = combine(y, x, energy[own, None, None] if energy.ndim else energy)
             weights = 1 / np.clip(np.sum(combination**2, axis=2), 1 / count, 1).ravel()
             estimates = (combination @ y + mean).reshape(-1, side**2)
             gather = csr_matrix((weights, flat, np.arange(flat.size + 1)), shape=(flat.size, reach.stop - reach.start))

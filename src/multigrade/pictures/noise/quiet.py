@@ -1,9 +1,7 @@
-"""What the noise of a picture is like, from the picture alone: its level, its colour, whether it follows brightness.
+"""White noise, and noise of a variance that follows brightness, from the quietest blocks of a picture.
 
 The picture is cut into blocks, and each block into the bands of a Haar pyramid. In the quietest blocks there is little
-but noise, and the mean squares of their bands are its spectrum. White noise has the same in all bands; noise that went
-through demosaicking and JPEG has less in the finest. Blocks with clipped pixels do not count. Noise is in every pixel:
-where most blocks are flat for the most part, the rest is the edges of a drawing.
+but noise. Blocks with clipped pixels do not count.
 
 Where a picture has texture everywhere, its quietest blocks have texture, too. Texture differs from noise in two ways:
 its coefficients have heavy tails, and its energy rises from band to band. So the energy e of the finest band is that of
@@ -15,24 +13,13 @@ too high a tenth of one.
 
 import itertools
 from collections.abc import Iterator
-from typing import NamedTuple
 
 import numpy as np
 
 LEVELS, BLOCK = 4, 32  # of the pyramid; pixels on a side of a block, twice 2^LEVELS
-QUIET, LESS_QUIET = 0.04, 0.1  # shares of the blocks
+QUIET = 0.04  # share of the blocks
 FEWEST = 8  # blocks to say anything
-FLAT = 0.75  # of the pixels of a block, from which on it is drawn; noise of 0.3 rounded to integers leaves fewer alike
 SELECTION = 1.01  # of white noise, over that of the blocks that are quietest by chance
-# The second band over the finest in brightness and in colours, the less quiet blocks over the quietest, the standard
-# deviation: texture looks like correlated noise, which has more, more, no more and no more than these. Our choice, on
-# five camera pictures and the training pictures.
-COARSER, COARSER_COLOURS, EVEN, MOST = 1.8, 1.8, 1.3, 25 / 255
-# The third band over the second, and the kurtosis of the second: texture has more. On the same pictures.
-LEVELLING, HEAVY = 2.1, 6.0
-# Where both colours rise by more than the first, and the standard deviation is below the second, texture in brightness
-# does not hide that there is noise as well: cameras smooth colours most. On crops of the same pictures.
-SMOOTHED_COLOURS, FAINT = 2.5, 12 / 255
 TEXTURE_RISE, TEXTURE_TAILS = 4.5, 2.5  # q and t; our choice, on the training pictures
 SMALLER, NORMAL_SMALLER = 0.75, 0.3684  # share of the coefficients; their mean square, of a standard normal sample
 BINS = 6  # classes of brightness
@@ -43,45 +30,22 @@ SHIFTS = tuple(itertools.product((0, BLOCK // 2), repeat=2))  # of the grid of b
 MOST_CLIPPED = 0.02  # of a block that counts
 
 
-class NoiseModel(NamedTuple):
-    """Noise of channels (brightness first) on their own scale.
-
-    Parameters
-    ----------
-    sigma : standard deviation, if it is white.
-    bands : (channels, LEVELS) mean square of the coefficients of an orthonormal Haar pyramid, finest first.
-    is_white : whether all bands have the same.
-    """
-
-    sigma: float
-    bands: np.ndarray
-    is_white: bool
-
-
-def noise_model(channels: np.ndarray, clipped: np.ndarray | None = None) -> NoiseModel | None:
-    """Of decorrelated channels (channels, h, w); None for a drawing, or if there are too few blocks to say.
+def white_level(channels: np.ndarray, clipped: np.ndarray) -> float | None:
+    """Standard deviation of white noise in decorrelated channels (channels, h, w), on their own scale; None if there
+    are too few blocks to say.
 
     ``clipped`` (h, w) is true at pixels that show a limit of the scale.
     """
-    energies, kurtoses = np.stack([_bands(channel) for channel in channels], axis=1)  # each (channels, levels, blocks)
-    usable = energies[0, 0] > 1e-12  # not a flat frame
-    if clipped is not None:
-        usable &= _blocks(clipped.astype(np.float32)) < MOST_CLIPPED
-    if usable.sum() < FEWEST or np.median(_blocks(_is_flat(channels[0]))[usable]) > FLAT:
+    energies = np.stack([_bands(channel)[0] for channel in channels])  # (channels, levels, blocks)
+    usable = (energies[0, 0] > 1e-12) & (_blocks(clipped.astype(np.float32)) < MOST_CLIPPED)  # not a flat frame
+    if usable.sum() < FEWEST:
         return None
-    energies, kurtoses = energies[..., usable], kurtoses[..., usable]
+    energies = energies[..., usable]
     order = np.argsort(np.mean(energies[0, :3] / np.median(energies[0, :3], axis=1, keepdims=True), axis=0))
-    quiet, more = (order[: max(round(share * len(order)), FEWEST)] for share in (QUIET, LESS_QUIET))
-    found, tails = energies[..., quiet].mean(axis=-1), kurtoses[..., quiet].mean(axis=-1)
-    rises = found[:, 1:] / found[:, :-1]
-    is_even = total(energies[0][:, more].mean(axis=-1)) < min(EVEN**2 * total(found[0]), MOST**2)
-    is_levelling = rises[0, 1] < LEVELLING**2 and tails[0, 1] < HEAVY
-    is_coarse = rises[0, 0] > COARSER**2 and np.all(rises[1:, 0] > COARSER_COLOURS**2)
-    is_faint = len(channels) > 1 and np.all(rises[1:, 0] > SMOOTHED_COLOURS**2) and total(found[0]) < FAINT**2
+    quiet = order[: max(round(QUIET * len(order)), FEWEST)]
     # Differences of colours have less texture than brightness: the smallest is noise alone, if any is.
-    least = channels[int(np.argmin(found[:, 0]))]
-    variance = _noise_energy(_cut_out(least, np.flatnonzero(usable)[quiet]))
-    return NoiseModel(SELECTION * variance**0.5, found, not (is_coarse and is_even and (is_levelling or is_faint)))
+    least = channels[int(np.argmin(energies[:, 0][:, quiet].mean(axis=-1)))]
+    return SELECTION * _noise_energy(_cut_out(least, np.flatnonzero(usable)[quiet])) ** 0.5
 
 
 def noise_share(rise: float, tails: float) -> float:
@@ -104,12 +68,6 @@ def _noise_energy(blocks: np.ndarray) -> float:
     return float(noise_share(above / energy, fine.mean() / energy) * energy) if energy > 0 else 0.0
 
 
-def total(bands: np.ndarray) -> float:
-    """Variance of a pixel from the mean squares of the bands: each level has 3/4 of the coefficients that are left."""
-    weights = 0.75 * 0.25 ** np.arange(len(bands))
-    return float(weights @ bands + 0.25 ** len(bands) * bands[-1])
-
-
 def _bands(channel: np.ndarray) -> np.ndarray:
     """(2, LEVELS, blocks) mean squares and kurtoses, of blocks at four shifts of the grid."""
     found = []
@@ -130,12 +88,6 @@ def _details(image: np.ndarray) -> Iterator[np.ndarray]:
         c, d = image[..., 1::2, ::2], image[..., 1::2, 1::2]
         yield np.stack([a - b + c - d, a + b - c - d, a - b - c + d]) / 2
         image = (a + b + c + d) / 2
-
-
-def _is_flat(channel: np.ndarray) -> np.ndarray:
-    """1 where a pixel has the value of the next one below and of the next one to the right, 0 elsewhere."""
-    below, right = np.diff(channel, axis=0, append=channel[-1:]), np.diff(channel, axis=1, append=channel[:, -1:])
-    return ((below == 0) & (right == 0)).astype(np.float32)
 
 
 def _blocks(image: np.ndarray) -> np.ndarray:
