@@ -5,7 +5,6 @@ from functools import partial
 import numpy as np
 import pytest
 import skimage
-from multigrade.pictures.noise.quiet import TEXTURE_RISE, TEXTURE_TAILS, noise_share
 from scipy.ndimage import median_filter
 
 from multigrade import restore
@@ -17,6 +16,7 @@ from multigrade.pictures.denoise.nonlocal_estimate import nonlocal_estimate
 from multigrade.pictures.metrics import psnr
 from multigrade.pictures.noise.clipping import clipped_mean, clipped_variance, is_clipped, unclipped
 from multigrade.pictures.noise.impulses import lost_pixels
+from multigrade.pictures.noise.quiet import TEXTURE_RISE, TEXTURE_TAILS, noise_share
 from multigrade.pictures.progress import OutOfTime
 from multigrade.pictures.scales import doubled, halved
 from multigrade.pictures.tiles import tiled

@@ -61,6 +61,35 @@ def test_the_colour_profile_stays_where_it_fits(tmp_path, suffix, depth, space):
     assert load(tmp_path / f"out{suffix}").profile == (profile if space == "sRGB" else None)
 
 
+@pytest.mark.parametrize(("suffix", "depth"), [(".jpg", 8), (".png", 8), (".png", 16)])
+def test_exif_data_stay_and_say_upright(tmp_path, suffix, depth):
+    exif = Image.Exif()
+    exif[files.ORIENTATION], exif[0x0110] = 6, "a camera"
+    save(tmp_path / f"in{suffix}", Picture(BLOCKS / 255, None, depth, exif=exif.tobytes()))
+    picture = load(tmp_path / f"in{suffix}")
+    assert picture.shape == BLOCKS.shape[1::-1]
+    save(tmp_path / f"out{suffix}", picture)
+    with Image.open(tmp_path / f"out{suffix}") as image:
+        found = image.getexif()
+    assert (found[files.ORIENTATION], found[0x0110]) == (1, "a camera")
+    assert load(tmp_path / f"out{suffix}").shape == picture.shape
+
+
+def test_linear_pictures_of_wide_range_keep_their_scale(tmp_path):
+    wide = np.float32([[0.0, 0.5], [3.0, 40.0]])
+    tifffile.imwrite(tmp_path / "in.tif", wide)
+    picture = load(tmp_path / "in.tif")
+    assert picture.pixels.max() == 1
+    save(tmp_path / "out.tif", picture)
+    np.testing.assert_allclose(tifffile.imread(tmp_path / "out.tif"), wide, rtol=1e-6)
+
+
+def test_a_picture_that_nothing_was_done_to_is_its_file(tmp_path):
+    save(tmp_path / "in.jpg", Picture(BLOCKS / 255))
+    save(tmp_path / "out.jpg", load(tmp_path / "in.jpg"), unchanged=True)
+    assert (tmp_path / "out.jpg").read_bytes() == (tmp_path / "in.jpg").read_bytes()
+
+
 def test_jpeg_comes_back_near(tmp_path):
     smooth = add_blur(BLOCKS / 255, 3)
     save(tmp_path / "picture.jpg", Picture(smooth))
@@ -194,6 +223,12 @@ def png_claiming(width, height, *, depth, colour_type, data=bytes(1000)):
     return deep_png.SIGNATURE + b"".join(framed)
 
 
+def two_headers():
+    """Pillow takes the last one, whose size would be checked, and others the first."""
+    large, small = (png_claiming(side, side, depth=16, colour_type=2) for side in (60_000, 4))
+    return large[: 8 + 25] + small[8:]
+
+
 def encoded(samples, form):
     buffer = io.BytesIO()
     Image.fromarray(samples).save(buffer, format=form)
@@ -236,7 +271,9 @@ BAD_FILES = {
     "one.png": (lambda: encoded(np.zeros((1, 1), np.uint8), "PNG"), "at least 2 x 2"),
     "line.png": (lambda: encoded(np.zeros((9, 1), np.uint8), "PNG"), "at least 2 x 2"),
     "nan.tif": (lambda: tiff(np.full((4, 4), np.nan, np.float32)), "not finite"),
-    "wrong_scale.tif": (lambda: tiff(np.full((4, 4), 200, np.float32)), "on the scale 0"),
+    "negative.tif": (lambda: tiff(np.full((4, 4), -200, np.float32)), "black must be 0"),
+    "headers.png": (two_headers, "only header"),
+    "thin.png": (lambda: png_claiming(100_000, 2, depth=16, colour_type=2), "more than 65,535 pixels on a side"),
     "signed.tif": (lambda: tiff(np.ones((4, 4), np.int32)), "int32"),
     "frames.png": (animated, "it is animated"),
     "premultiplied.tif": (

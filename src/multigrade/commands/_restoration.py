@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from .. import pictures, restore
+from ..files import printable
 from ..pictures import baselines
 from ..pictures.figure import FIGURE_FORMATS, Panel, comparison_figure
 from ..pictures.inverse.strengths import LEAST_NOISE
@@ -20,7 +21,7 @@ from .image import Deblur, Denoise, ImageCommand, Inpaint, RestoreCommand, Upsam
 NOISE_KINDS = {
     "white": "",
     "brighter": ", more of it where it is brighter",
-    "correlated": ", correlated",
+    "camera": ", as cameras leave it",
     "impulses": ", after salt and pepper was filled in",
 }
 OPTIONS = ("method", "recipe", "grades", "layers", "width", "steps", "learning_rate", "seed", "time_limit")
@@ -35,6 +36,7 @@ class Result:
     panels: list[Panel]
     reference: np.ndarray | None
     was_chosen: bool  # whether the recipe was left to us
+    is_unchanged: bool  # whether the picture is the one that was read
 
     def draw(self, path: Path) -> None:
         comparison_figure(self.panels, path, reference=self.reference)
@@ -52,7 +54,14 @@ class Result:
         print_outcomes(self.restored.records)
         for line in remarks(self.restored, was_chosen=self.was_chosen):
             console.print(line, soft_wrap=True)
-        console.print(f"written to {output} after {self.metrics['seconds']:.0f} s", soft_wrap=True)
+        ended = f"written to {printable(output)} after {self.metrics['seconds']:.0f} s"
+        console.print(ended, soft_wrap=True, markup=False)
+
+    @property
+    def line(self) -> str:
+        """What there is to say in one line."""
+        told = [*remarks(self.restored, was_chosen=self.was_chosen), f"{self.metrics['seconds']:.0f} s"]
+        return ", ".join(told)
 
 
 def remarks(result: restore.Restored, *, was_chosen: bool) -> Iterator[str]:
@@ -64,7 +73,9 @@ def remarks(result: restore.Restored, *, was_chosen: bool) -> Iterator[str]:
     elif result.is_cut_short:
         count = len(result.records)
         yield f"the time limit left no time for a grade after these {count}" if count else "cut short by the time limit"
-    if result.noise_sigma is not None:
+    if result.noise_kind == "none" and result.noise_was_estimated:
+        yield "no noise found: the picture is as it was; --noise-sigma says how much there is, if you see some"
+    elif result.noise_sigma is not None:
         how = "estimated" if result.noise_was_estimated else "given"
         how = "assumed; --noise-sigma gives another" if result.noise_is_assumed else how
         weight = "" if result.weight is None else f", lambda {result.weight:.3g}, beta {result.beta:.3g}"
@@ -123,6 +134,7 @@ def run(given: ImageCommand, picture: pictures.Picture) -> Result:
         _panels(case.seen, restored),
         case.reference,
         given.recipe is None,
+        restored.noise_kind == "none" and case.observed is picture.pixels,
     )
 
 
@@ -130,6 +142,8 @@ def _options(given: ImageCommand) -> restore.Options:
     chosen = {name: getattr(given, name) for name in OPTIONS}
     if isinstance(given, RestoreCommand):
         chosen |= {"weight": given.weight, "beta": given.beta}
+    if isinstance(given, Denoise):
+        chosen |= {"strength": given.strength}
     return restore.Options(**chosen, checkpoint=given.checkpoint)
 
 

@@ -5,6 +5,7 @@ Each command is a record (see ``_record``); what they share stands in ``ImageCom
 
 import dataclasses
 import json
+import sys
 from pathlib import Path
 from typing import Annotated, ClassVar
 
@@ -17,8 +18,11 @@ from ._record import Quiet, TensorBoard
 class ImageCommand:
     """What all image commands take."""
 
-    picture: Annotated[str, typer.Argument(help="PNG, JPEG or TIFF file, or a free picture such as :camera.")]
-    output: Annotated[Path, typer.Option("-o", "--output", help="Where to write the result.")]
+    pictures: Annotated[
+        list[str],
+        typer.Argument(metavar="PICTURE...", help="PNG, JPEG or TIFF files, or a free picture such as :camera."),
+    ]
+    output: Annotated[Path, typer.Option("-o", "--output", help="Where to write the result; a folder for several.")]
     method: Annotated[str, typer.Option(help="mgdl or sgdl.", autocompletion=lambda: ["mgdl", "sgdl"])] = "mgdl"
     recipe: Annotated[
         str | None,
@@ -43,6 +47,11 @@ class ImageCommand:
     task: ClassVar[str]
 
     @property
+    def picture(self) -> str:
+        """The only one, or the first."""
+        return self.pictures[0]
+
+    @property
     def checkpoint(self) -> Path:
         """An interrupted run continues from it."""
         return self.output.parent / f"{self.output.name}.checkpoint"
@@ -52,9 +61,16 @@ class ImageCommand:
         return {"the input": self.picture}
 
     def run(self) -> None:
+        """One picture into a file, or each into a folder."""
+        if len(self.pictures) == 1 and not self.output.is_dir():
+            self.restore()
+        else:
+            self._restore_each()
+
+    def restore(self):
         """Check everything, then load, degrade, restore, write and print."""
         from .. import pictures
-        from ..files import all_or_none, atomic_path, finite
+        from ..files import all_or_none, atomic_path, finite, remove_checkpoint
 
         _check_files(self)
         picture = pictures.load(self.picture)
@@ -63,15 +79,44 @@ class ImageCommand:
 
         result = _restoration.run(self, picture)
         with all_or_none():
-            pictures.save(output, result.picture)
+            pictures.save(output, result.picture, unchanged=result.is_unchanged)
             if self.figure is not None:
                 result.draw(self.figure)
             if self.json_file is not None:
                 with atomic_path(self.json_file) as temporary:
                     temporary.write_text(json.dumps(finite(result.metrics), indent=1, allow_nan=False) + "\n")
-        self.checkpoint.unlink(missing_ok=True)
+        remove_checkpoint(self.checkpoint)
         if not self.quiet:
             result.print(output)
+        return result
+
+    def _restore_each(self) -> None:
+        """One after the other, each on all cores and let go before the next; what is wrong with one is told, and the
+        others are done all the same."""
+        from ..files import printable
+
+        beside = {"--figure": self.figure, "--json": self.json_file, "--tensorboard": self.tensorboard}
+        if given := [name for name, value in beside.items() if value is not None]:
+            raise ValueError(f"{given[0]} must not be given with a folder as output: it is of one picture")
+        if not self.output.is_dir():
+            raise ValueError(f"{self.output} must be a folder that exists, for several pictures")
+        names = [f"{source[1:]}.png" if source.startswith(":") else Path(source).name for source in self.pictures]
+        if twice := [name for name in names if names.count(name) > 1]:
+            raise ValueError(f"the names of the pictures must differ; {printable(twice[0])} is there twice")
+        failed = 0
+        for number, (source, name) in enumerate(zip(self.pictures, names, strict=True), 1):
+            count = f"{number}/{len(names)} {printable(source)}:"
+            one = dataclasses.replace(self, pictures=[source], output=self.output / name, quiet=True)
+            try:
+                result = one.restore()
+            except ValueError as error:
+                failed += 1
+                print(count, error, file=sys.stderr)
+            else:
+                if not self.quiet:
+                    print(count, result.line, flush=True)
+        if failed:
+            raise ValueError(f"{failed} of {len(names)} pictures were not restored; the others are in {self.output}")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -101,12 +146,18 @@ class Regress(ImageCommand):
     task = "regress"
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Denoise(RestoreCommand):
     """Remove noise: multigrade denoise photo.png -o clean.png
+
+    A folder of photos: multigrade denoise photos/*.jpg -o out/
 
     To try it out: multigrade denoise :camera --add-noise 20 -o out.png
     """
 
+    strength: Annotated[
+        float, typer.Option(help="How many times as strong the noise is taken to be: less keeps more texture.")
+    ] = 1.0
     task = "denoise"
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
 _CHANNELS = {2: 3, 4: 2, 6: 4}  # colour type: RGB, grey + alpha, RGBA
+MOST_SIDE = 65_535  # pixels, as in JPEG: each takes a step in Python
 _WHOLE = ((0, 0, 1, 1),)
 # Interlaced images come in seven parts (section 8.2): first column and row, steps across and down.
 _ADAM7 = (
@@ -29,7 +30,11 @@ def is_deep_png(path: Path) -> bool:
 def read_deep_png(path: Path) -> np.ndarray:
     """Samples (h, w, channels), uint16. Assumes ``is_deep_png`` and a size that was found acceptable."""
     chunks = _chunks(path.read_bytes())
+    if [kind for kind, _ in chunks].count(b"IHDR") != 1 or chunks[0][0] != b"IHDR":
+        raise ValueError("it must begin with its only header")
     width, height, _, colour_type, _, _, interlace = struct.unpack(">IIBBBBB", chunks[0][1])
+    if max(width, height) > MOST_SIDE:
+        raise ValueError(f"it has more than {MOST_SIDE:,} pixels on a side, at 16 bits")
     bytes_per_pixel = 2 * _CHANNELS[colour_type]
     samples = np.zeros((height, width, bytes_per_pixel), np.uint8)
     places = [np.s_[top::down, left::across] for left, top, across, down in (_ADAM7 if interlace else _WHOLE)]
@@ -46,15 +51,16 @@ def read_deep_png(path: Path) -> np.ndarray:
     return samples.view(">u2").astype(np.uint16)
 
 
-def write_deep_png(path: Path, samples: np.ndarray, profile: bytes | None = None) -> None:
-    """Write (h, w, 2 | 3 | 4) samples, uint16, and their ICC colour profile if there is one."""
+def write_deep_png(path: Path, samples: np.ndarray, profile: bytes | None = None, exif: bytes | None = None) -> None:
+    """Write (h, w, 2 | 3 | 4) samples, uint16, and their ICC colour profile and EXIF data if there are any."""
     height, width, channels = samples.shape
     raw = np.ascontiguousarray(samples, ">u2").view(np.uint8).reshape(height, -1)
     up = np.diff(raw, axis=0, prepend=np.zeros((1, raw.shape[1]), np.uint8))  # filter 2, wraps modulo 256
     lines = np.concatenate([np.full((height, 1), 2, np.uint8), up], axis=1)
     header = struct.pack(">IIBBBBB", width, height, 16, _COLOUR_TYPES[channels], 0, 0, 0)
     colours = [] if profile is None else [(b"iCCP", b"ICC\0\0" + zlib.compress(profile))]
-    parts = [(b"IHDR", header), *colours, (b"IDAT", zlib.compress(lines.tobytes())), (b"IEND", b"")]
+    about = [] if exif is None else [(b"eXIf", exif.removeprefix(b"Exif\0\0"))]
+    parts = [(b"IHDR", header), *colours, *about, (b"IDAT", zlib.compress(lines.tobytes())), (b"IEND", b"")]
     framed = (struct.pack(">I", len(c)) + kind + c + struct.pack(">I", zlib.crc32(kind + c)) for kind, c in parts)
     path.write_bytes(SIGNATURE + b"".join(framed))
 

@@ -3,7 +3,8 @@
 ``load`` reads PNG, JPEG and TIFF files, 8 or 16 bits or floating point, grey or colour, or one of the free pictures by
 name (``load(":camera")``); ``save`` writes them atomically. Pixels are float64 on the unit scale, upright (the EXIF
 orientation is applied), and the alpha channel is kept apart: restoration never touches it, ``save`` puts it back, and
-the colour profile with it. Other metadata is left behind.
+the colour profile and the EXIF data with it, which TIFF files do without. Floating-point pictures may be brighter than
+1, as linear ones of wide range are: they are divided by their brightest value, and multiplied by it when written.
 Whatever is wrong with a file is one line of ``ValueError``.
 
     picture = load("photo.png")
@@ -64,6 +65,8 @@ class Picture:
     name : of the file or free picture, for titles and tables
     path : the file it was read from, or None
     profile : ICC colour profile, or None
+    exif : EXIF data, upright, or None
+    white : what 1 stands for in a floating-point file
     """
 
     pixels: np.ndarray
@@ -72,6 +75,8 @@ class Picture:
     name: str = ""
     path: Path | None = None
     profile: bytes | None = None
+    exif: bytes | None = None
+    white: float = 1.0
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -104,7 +109,7 @@ def load(source: str | os.PathLike) -> Picture:
     if path.stat().st_size == 0:
         raise ValueError(f"{path} is empty")
     try:
-        samples, profile = _read(path)
+        samples, profile, exif = _read(path)
     except _Refused as error:
         raise ValueError(f"{path}: {error}") from None
     except UnidentifiedImageError:
@@ -112,10 +117,10 @@ def load(source: str | os.PathLike) -> Picture:
     except _DAMAGE as error:
         reason = " ".join(str(error).split()) or type(error).__name__
         raise ValueError(f"{path} is damaged or not an image ({reason})") from None
-    return _picture(path, samples, profile)
+    return dataclasses.replace(_picture(path, samples, profile), exif=exif)
 
 
-def save(path: str | os.PathLike, picture: Picture) -> None:
+def save(path: str | os.PathLike, picture: Picture, *, unchanged: bool = False) -> None:
     """Write a picture in the format that the extension names and, where the format can, in the picture's own depth.
 
     Integer formats clip to [0, 1] and round; PNG takes 16 bits from floating point; JPEG always has 8 bits (quality
@@ -125,6 +130,7 @@ def save(path: str | os.PathLike, picture: Picture) -> None:
     ----------
     path : where to; the extension is the format
     picture : what to write
+    unchanged : whether it is what was read: the file is copied then, where the format is the same
 
     Returns
     -------
@@ -133,14 +139,21 @@ def save(path: str | os.PathLike, picture: Picture) -> None:
     """
     path = check_output(path, picture)
     form = FORMATS[path.suffix.lower()]
+    if unchanged and picture.path is not None and FORMATS.get(picture.path.suffix.lower()) == form:
+        with atomic_path(path) as temporary:
+            temporary.write_bytes(picture.path.read_bytes())
+        return
     if not np.isfinite(picture.pixels).all():
         raise ValueError(f"the picture for {path} has pixels that are not finite; nothing was written")
     samples = picture.pixels
     if picture.alpha is not None:
         samples = np.concatenate([np.atleast_3d(samples), picture.alpha[..., None]], axis=-1)
     depth = {"jpeg": 8, "png": min(picture.depth, 16), "tiff": picture.depth}[form]
+    quantised = _quantise(samples, depth)
+    if depth == 32:
+        quantised[..., :3] *= np.float32(picture.white)
     with atomic_path(path) as temporary:
-        _write(temporary, form, _quantise(samples, depth), picture.profile, has_alpha=picture.alpha is not None)
+        _write(temporary, form, quantised, picture)
 
 
 def check_output(path: str | os.PathLike, picture: Picture) -> Path:
@@ -212,8 +225,9 @@ class _Refused(ValueError):
     """A sound file that we decline, with the reason."""
 
 
-def _read(path: Path) -> tuple[np.ndarray, bytes | None]:
-    """Samples as stored, uint8, uint16 or floating point, (h, w) or (h, w, 2 | 3 | 4), upright; the colour profile."""
+def _read(path: Path) -> tuple[np.ndarray, bytes | None, bytes | None]:
+    """Samples as stored, uint8, uint16 or floating point, (h, w) or (h, w, 2 | 3 | 4), upright; the colour profile;
+    the EXIF data."""
     with warnings.catch_warnings(), _silent(logging.getLogger("tifffile")):
         # Sizes are checked here and damage raises; what the readers warn of and log besides concerns metadata.
         warnings.simplefilter("ignore")
@@ -221,18 +235,29 @@ def _read(path: Path) -> tuple[np.ndarray, bytes | None]:
             with Image.open(path, formats=["PNG", "JPEG", "TIFF"]) as image:
                 _check_size(image.size[::-1])
                 if image.format == "TIFF":
-                    return _read_tiff(path, image)
+                    return *_read_tiff(path, image), None
                 if image.format == "PNG" and getattr(image, "n_frames", 1) > 1:
                     raise _Refused("it is animated; give a picture that stands still")
                 samples = _read_deep(path, image) if is_deep_png(path) else _read_pillow(image)
-                return samples, image.info.get("icc_profile")
+                return samples, image.info.get("icc_profile"), _upright_exif(image)
         except Image.DecompressionBombError:
             raise _Refused(f"more than {MAX_PIXELS:,} pixels are claimed; not decoded") from None
         except UnidentifiedImageError:
             # tifffile knows layouts that Pillow does not, floating-point colour among them.
             if path.suffix.lower() in (".tif", ".tiff"):
-                return _read_tiff(path, None)
+                return *_read_tiff(path, None), None
             raise
+
+
+def _upright_exif(image: Image.Image) -> bytes | None:
+    """The EXIF data of a picture that is upright by now; None without any, or where they are damaged."""
+    try:
+        exif = image.getexif()
+        if ORIENTATION in exif:
+            exif[ORIENTATION] = 1
+        return exif.tobytes() if exif else None
+    except _DAMAGE:
+        return None
 
 
 class _StandardError:
@@ -355,15 +380,19 @@ def _picture(path: Path, samples: np.ndarray, profile: bytes | None) -> Picture:
     unit = _unit_scale(samples)
     if not np.isfinite(unit).all():
         raise ValueError(f"{path} has pixels that are not finite (NaN or infinity)")
-    if unit.min() < -1 or unit.max() > 2:
-        limits = f"{unit.min():g} to {unit.max():g}"
-        raise ValueError(f"{path} has floating-point pixels from {limits}; they must be on the scale 0 (black) to 1")
-    unit = np.atleast_3d(unit)
+    unit, white = np.atleast_3d(unit), 1.0
+    colours = unit[..., :-1] if channels in (2, 4) else unit
+    if colours.max() > 2:
+        white = float(colours.max())
+        colours /= white
+    if colours.min() < -1:
+        raise ValueError(f"{path} has pixels as low as {colours.min() * white:g}, and its brightest is {white:g}; black"
+                         " must be 0")  # fmt: skip
     alpha = unit[..., -1] if channels in (2, 4) else None
     pixels = unit[..., 0] if channels < 3 else unit[..., :3]
     if profile is not None and profile[16:20] != (b"GRAY" if channels < 3 else b"RGB "):
         profile = None  # that of a CMYK file, say, which was converted
-    return Picture(np.ascontiguousarray(pixels), alpha, depth, path.name, path, profile)
+    return Picture(np.ascontiguousarray(pixels), alpha, depth, path.name, path, profile, white=white)
 
 
 def _unit_scale(samples: np.ndarray) -> np.ndarray:
@@ -380,17 +409,18 @@ def _quantise(samples: np.ndarray, depth: int) -> np.ndarray:
     return np.rint(np.clip(samples, 0, 1) * white).astype(np.uint8 if depth == 8 else np.uint16)
 
 
-def _write(path: Path, form: str, samples: np.ndarray, profile: bytes | None, *, has_alpha: bool) -> None:
+def _write(path: Path, form: str, samples: np.ndarray, picture: Picture) -> None:
+    profile, exif = picture.profile, {} if picture.exif is None else {"exif": picture.exif}
     if form == "tiff":
         channels = 1 if samples.ndim == 2 else samples.shape[2]
-        extra: dict[str, Any] = {"extrasamples": ["unassalpha"]} if has_alpha else {}
+        extra: dict[str, Any] = {"extrasamples": ["unassalpha"]} if picture.alpha is not None else {}
         extra |= {"compression": "zlib", "metadata": None, "iccprofile": profile}
         photometric = "rgb" if channels >= 3 else "minisblack"
         planar = {"planarconfig": "contig"} if channels > 1 else {}
         tifffile.imwrite(path, samples, photometric=photometric, **extra, **planar)
     elif form == "png" and samples.dtype == np.uint16 and samples.ndim == 3:
-        write_deep_png(path, samples, profile)
+        write_deep_png(path, samples, profile, picture.exif)
     elif form == "png":
-        Image.fromarray(samples).save(path, format="PNG", icc_profile=profile)
+        Image.fromarray(samples).save(path, format="PNG", icc_profile=profile, **exif)
     else:
-        Image.fromarray(samples).save(path, format="JPEG", quality=95, subsampling=0, icc_profile=profile)
+        Image.fromarray(samples).save(path, format="JPEG", quality=95, subsampling=0, icc_profile=profile, **exif)

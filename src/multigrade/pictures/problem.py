@@ -14,6 +14,7 @@ from .operators import Operator
 METHODS = ("mgdl", "sgdl")
 RECIPE_NAMES = ("best", "networks", "paper")
 MOST = 1_000  # grades, and layers of each
+MOST_STRENGTH = 10
 LEAST_SIGMA = 0.01  # on the 0..255 scale; less is no noise, and derivatives from probes that small drown in rounding
 
 
@@ -87,6 +88,9 @@ class Options:
     learning_rate : float, optional
     weight, beta : float, optional
         lambda, the weight of total variation, and beta, that of its coupling (Appendix C).
+    strength : float
+        How many times as strong as it was found, or given, noise is taken to be by recipe best for denoising: less
+        keeps more texture, more leaves less noise.
     seed : int
     time_limit : float, optional
         Seconds of training.
@@ -105,6 +109,7 @@ class Options:
     learning_rate: float | None = None
     weight: float | None = None
     beta: float | None = None
+    strength: float = 1.0
     seed: int = 0
     time_limit: float | None = None
     observers: Sequence[Observer] = ()
@@ -131,6 +136,8 @@ class Options:
             value = getattr(self, name)
             if value is not None and not (np.isfinite(value) and value > 0):
                 raise ValueError(f"{name} must be a positive number; got {value!r}")
+        if not 0 <= self.strength <= MOST_STRENGTH:
+            raise ValueError(f"strength must be a number from 0 to {MOST_STRENGTH}; got {self.strength!r}")
         if self.weight is not None and not (np.isfinite(self.weight) and self.weight >= 0):
             raise ValueError(f"lambda must be at least 0; got {self.weight!r}")
 

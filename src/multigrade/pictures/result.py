@@ -42,7 +42,7 @@ class Restored:
     noise_was_estimated, noise_is_assumed : bool
         Whether the level comes from the picture; whether it is 0 because nobody said otherwise.
     noise_kind : str
-        "none", "white", "brighter", "correlated", "camera" or "impulses".
+        "none", "white", "brighter", "camera" or "impulses".
     is_clipped : bool
         Whether values were cut off at black or white.
     weight, beta, strengths_from

@@ -47,13 +47,13 @@ def recipe_for(task: str, size: tuple[int, int], options: Options) -> Recipe:
     if options.recipe is None:
         there = [name for name in ("best", "networks") if (task, name) in RECIPES]
         name = next(name for name in there if RECIPES[task, name].refusal(size, options) is None)
-        return RECIPES[task, name]
-    name = options.recipe
-    if (task, name) not in RECIPES:
+    elif (task, name := options.recipe) not in RECIPES:
         there = " or ".join(name for name in RECIPE_NAMES if (task, name) in RECIPES)
         raise ValueError(f"recipe must be {there} for {task}, which has no recipe {name}")
-    if (reason := RECIPES[task, name].refusal(size, options)) is not None:
+    elif (reason := RECIPES[task, name].refusal(size, options)) is not None:
         raise ValueError(reason)
+    if options.strength != 1 and (task, name) != ("denoise", "best"):
+        raise ValueError(f"strength must be 1 but for denoising by recipe best; got {options.strength!r}")
     return RECIPES[task, name]
 
 

@@ -15,7 +15,7 @@ def solve(problem: Problem, options: Options) -> Restored:
     watch = Stopwatch.started(options.time_limit, options.observers)
     given = None if problem.noise_was_estimated else problem.noise * (problem.noise_sigma >= LEAST_SIGMA)
     noise = describe_noise(problem.observed, given)
-    found = denoised(problem.observed, noise, progress=watch.progress)
+    found = denoised(problem.observed, noise.times(options.strength), progress=watch.progress)
     estimated = None if found.risk is None else estimated_psnr(found.risk)
     return restored(
         problem, Fit(), list(found.images.values()), "best", names=tuple(found.images), noise_sigma=255 * noise.sigma,
