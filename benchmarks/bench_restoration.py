@@ -25,7 +25,7 @@ from benchmarks.bench_imaging import dense_convolution
 from benchmarks.bench_training import flops, matrix_rate
 from multigrade import GradeProblem, Plan, minimise, pictures, restore, structures
 from multigrade.model import Grade
-from multigrade.pictures.graded.awake import apply_with_awake
+from multigrade.pictures.graded.active_neurons import apply_active
 from multigrade.pictures.graded.restoration import DIFFERENCES, RestorationTask, pixel_coordinates, soft_threshold
 from multigrade.pictures.operators import GaussianBlur, Identity
 from multigrade.restore import Options
@@ -80,7 +80,7 @@ def plain(problem: GradeProblem, operator, num_steps: int) -> float:
     params = network.init(jax.random.key(0))
     transformation = optax.adam(5e-3)
     # Of all features, those that are 0 everywhere included.
-    features = jnp.zeros((len(data.features), network.widths[0])).at[:, data.awake].set(data.features)
+    features = jnp.zeros((len(data.features), network.widths[0])).at[:, data.active].set(data.features)
 
     def loss(params, u):
         h = features
@@ -121,9 +121,9 @@ def peak_memory(size: int) -> float:
 
 def compare(name: str, problem: GradeProblem, dense, aim: str, settling_steps: int) -> None:
     params = steps_of(problem, NETWORK.init(jax.random.key(0)), settling_steps).params  # compiles, too
-    awake = apply_with_awake(NETWORK, problem.data.reading(params), problem.data.features)[1]
+    awake = apply_active(NETWORK, problem.data.reading(params), problem.data.features)[1]
     counts = ", ".join(str(layer.sum()) for layer in awake)
-    print(f"of 128, ours reads {len(problem.data.awake)} features; awake in its layers are {counts} neurons")
+    print(f"of 128, ours reads {len(problem.data.active)} features; awake in its layers are {counts} neurons")
     best = {"ours": np.inf, "plain": np.inf}
     for _ in range(ROUNDS):
         best["ours"] = min(best["ours"], ours(problem, params, 10))

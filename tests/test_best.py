@@ -7,9 +7,9 @@ from scipy.ndimage import gaussian_filter
 
 from multigrade import MultiGrade, pictures, restore, structures
 from multigrade.model import Grade
-from multigrade.pictures import baselines, scales, simplex
+from multigrade.pictures import baselines, mixtures, scales
 from multigrade.pictures.denoise.risk import least_risk
-from multigrade.pictures.graded import judges
+from multigrade.pictures.graded import model_selection
 from multigrade.pictures.graded.restoration import pixel_coordinates
 from multigrade.pictures.inverse import interpolation
 from multigrade.pictures.inverse.strengths import choose_strengths
@@ -59,9 +59,9 @@ def test_a_plane_has_nothing_to_teach():
 def test_a_mixture_is_found():
     generator = np.random.default_rng(0)
     parts = [generator.normal(size=500) for _ in range(3)]
-    weights = simplex.mixture(parts, 0.2 * parts[0] + 0.8 * parts[2])
+    weights = mixtures.mixture(parts, 0.2 * parts[0] + 0.8 * parts[2])
     np.testing.assert_allclose(weights, [0.2, 0, 0.8], atol=1e-3)
-    assert simplex.mixture(parts, -parts[0])[0] < 1e-6
+    assert mixtures.mixture(parts, -parts[0])[0] < 1e-6
 
 
 @pytest.mark.slow
@@ -118,7 +118,7 @@ def test_what_a_blurred_image_leaves_unexplained_is_the_noise():
     generator = np.random.default_rng(1)
     clean = jnp.asarray(CAMERA[None])
     observed = np.asarray(BLUR.forward(clean)) + np.float32(0.01) * generator.standard_normal(clean.shape, np.float32)
-    judge = judges.Unexplained(observed, BLUR, 0.01)
+    judge = model_selection.Unexplained(observed, BLUR, 0.01)
     assert judge(CAMERA[None]) == pytest.approx(judge.enough, rel=0.05)
     assert judge(CAMERA[None] + 0.01 * np.sin(np.arange(CAMERA.shape[1]) / 5)) > 1.2 * judge.enough
     checkers = (-1.0) ** np.add.outer(*map(np.arange, CAMERA.shape))
@@ -147,8 +147,8 @@ def test_a_mixture_that_the_judge_likes_best_is_found():
     first, second = clean + 0.02 * generator.standard_normal((2, *clean.shape))  # errors of equal size, independent
     grades = tuple(Grade(network, (), 1.0) for network in structures.graded(2, [(2,), (2,), (2,)], 1))
     stages = [0.8 * clean, first, 2 * first - clean, (first + second) / 2]
-    fit, mixed = judges.mixed(
-        Fit(MultiGrade((*grades, grades[0])), ()), stages, judges.SecondLook(observed, extra, noise)
+    fit, mixed = model_selection.mixed(
+        Fit(MultiGrade((*grades, grades[0])), ()), stages, model_selection.SecondLook(observed, extra, noise)
     )
     assert np.mean((mixed[-1] - clean) ** 2) < 0.7 * np.mean((first - clean) ** 2)
     shares = [float(grade.scale) for grade in fit.model.grades]
@@ -159,8 +159,8 @@ def test_a_mixture_that_the_judge_likes_best_is_found():
 def test_the_judge_without_a_reference_agrees_with_the_reference():
     generator = np.random.default_rng(2)
     extra = generator.standard_normal(NOISY.shape)
-    judge = judges.SecondLook(NOISY.astype(np.float64), extra, NOISE)
-    noisier = NOISY + judges.EXTRA_NOISE * NOISE * extra
+    judge = model_selection.SecondLook(NOISY.astype(np.float64), extra, NOISE)
+    noisier = NOISY + model_selection.EXTRA_NOISE * NOISE * extra
     for blur in (1, 2):
         image = gaussian_filter(noisier, (0, blur, blur))
         assert judge(image) == pytest.approx(np.mean((image - CAMERA) ** 2), rel=0.15)

@@ -13,7 +13,7 @@ from multigrade.curvature import SpectrumObserver
 from multigrade.pictures.baselines import interpolate_grid
 from multigrade.pictures.files import add_blur, add_noise, load
 from multigrade.pictures.graded.fitting import paper_structure
-from multigrade.pictures.graded.judges import SecondLook, estimated_psnr
+from multigrade.pictures.graded.model_selection import SecondLook, estimated_psnr
 from multigrade.pictures.graded.restoration import (
     DIFFERENCES,
     ImageData,

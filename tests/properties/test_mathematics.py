@@ -12,7 +12,7 @@ from multigrade.convex.network import network_objective
 from multigrade.curvature.lanczos import find_ends
 from multigrade.least_squares import solve_least_squares
 from multigrade.networks import Layer
-from multigrade.pictures.simplex import simplex_least_squares
+from multigrade.pictures.mixtures import simplex_least_squares
 from multigrade.training.sampling import random_rows
 from multigrade.training.stopping import NoImprovement, Plateau
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ..simplex import simplex_quadratic
+from ..mixtures import simplex_quadratic
 
 
 def random_signs(shape: tuple[int, ...]) -> np.ndarray:

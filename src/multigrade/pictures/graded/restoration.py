@@ -19,7 +19,7 @@ from ...model import Grade, apply_grade
 from ...networks import AnyNetwork, Layer
 from ...training.grades import GradeProblem
 from ..operators import FirstDifferences, Operator
-from .awake import apply_with_awake, awake_features, pull_back
+from .active_neurons import active_features, apply_active, pull_back
 
 DIFFERENCES = FirstDifferences()
 
@@ -28,7 +28,7 @@ class ImageData(NamedTuple):
     """All that the objective of one grade sees. Images are (channels, h, w); features have one row per pixel."""
 
     features: Array
-    awake: Array | None  # which features of the earlier grade these are, None for all: the others are 0 at all pixels
+    active: Array | None  # which features of the earlier grade these are, None for all: the others are 0 at all pixels
     observed: Array
     before: Array  # the image of the earlier grades
     operator: Operator
@@ -39,10 +39,10 @@ class ImageData(NamedTuple):
 
     def reading(self, params):
         """The parameters of a network that reads these features alone."""
-        if self.awake is None:
+        if self.active is None:
             return params
         (weight, bias), *others = params
-        return (Layer(weight[self.awake], bias), *others)
+        return (Layer(weight[self.active], bias), *others)
 
     def image(self, values: Array) -> Array:
         """g = g_{l-1} + epsilon_l N_l, from the network's values at all pixels."""
@@ -69,13 +69,13 @@ class Restoration:
         return jnp.zeros_like(DIFFERENCES(data.before), jnp.result_type(data.before, *jax.tree.leaves(params)))
 
     def __call__(self, params, u: Array, data: ImageData) -> tuple[Array, Array]:
-        return self._of_values(apply_with_awake(self.network, data.reading(params), data.features)[0], u, data)
+        return self._of_values(apply_active(self.network, data.reading(params), data.features)[0], u, data)
 
     def value_and_grad(self, params, u: Array, data: ImageData):
         part, widen = jax.vjp(data.reading, params)
-        values, awake = apply_with_awake(self.network, part, data.features)
+        values, active = apply_active(self.network, part, data.features)
         result, slopes = jax.value_and_grad(self._of_values, has_aux=True)(values, u, data)
-        return result, widen(pull_back(self.network, part, data.features, slopes, awake))[0]
+        return result, widen(pull_back(self.network, part, data.features, slopes, active))[0]
 
     def _of_values(self, values: Array, u: Array, data: ImageData) -> tuple[Array, Array]:
         image = data.image(values)
@@ -139,9 +139,9 @@ class RestorationTask:
         # epsilon_{l+1}, the root mean square of what the image leaves of the observation, as the operator measures it.
         scale = self.operator.distance(self.image, self.observed) if index else jnp.float32(1)
         numbers = (jnp.float32(number) for number in (self.weight, self.beta, self.alpha))
-        awake = awake_features(network, self.features)
-        features = self.features if awake is None else self.features[:, awake]
-        data = ImageData(features, awake, self.observed, self.image, self.operator, scale, *numbers)
+        active = active_features(network, self.features)
+        features = self.features if active is None else self.features[:, active]
+        data = ImageData(features, active, self.observed, self.image, self.operator, scale, *numbers)
         metrics = {}
         if self.reference is not None:
             metrics["psnr"] = Partial(_psnr, network, data, self.reference)
@@ -153,7 +153,7 @@ class RestorationTask:
 
 
 def _psnr(network, data: ImageData, reference: Array, params) -> Array:
-    values, _ = apply_with_awake(network, data.reading(params), data.features)
+    values, _ = apply_active(network, data.reading(params), data.features)
     return -10 * jnp.log10(jnp.mean((data.image(values) - reference) ** 2))
 
 

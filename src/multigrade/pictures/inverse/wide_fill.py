@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 import numpy as np
 from scipy.ndimage import label
 
-from ..simplex import mixture
+from ..mixtures import mixture
 from .patch_fill import SIDE
 
 COPIES = 4  # of a hole are made nearby

@@ -5,7 +5,7 @@ What the noise is like is read off the picture, unless its level is given (``den
 
 from ...training import Fit
 from ..denoise.denoising import denoised, describe_noise
-from ..graded.judges import estimated_psnr
+from ..graded.model_selection import estimated_psnr
 from ..problem import LEAST_SIGMA, Options, Problem
 from ..progress import Stopwatch
 from ..result import Recipe, Restored, refuse_training, restored

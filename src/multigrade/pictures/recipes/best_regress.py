@@ -15,11 +15,11 @@ from ...training import Fit, Observation, Observer, Regression, Snapshot, fit_gr
 from ..graded.fitting import most_paper_grades, plan_of
 from ..inverse.interpolation import between, interpolation_rows, neighbours
 from ..inverse.plug_and_play import plug_and_play
+from ..mixtures import mixture
 from ..operators import Mask
 from ..problem import Options, Problem
 from ..progress import Stopwatch
 from ..result import Recipe, Restored
-from ..simplex import mixture
 from .best_inpaint import smooth
 from .networks_regress import by_known_pixels, held_out_pixels, known_pixels, regressed
 

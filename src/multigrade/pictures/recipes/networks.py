@@ -3,7 +3,7 @@
 First over all images, which takes seconds (``variational``), with lambda and beta chosen from the observation
 (``strengths``). Then the grades are fitted to that image by random pixels (``target``), with Muon, a warm-up and cosine
 schedule, features standardised between grades, later grades starting from zero output. Judges say how many grades are
-enough (``judges``).
+enough (``model_selection``).
 """
 
 import dataclasses
@@ -16,7 +16,7 @@ from ...model import MultiGrade
 from ...networks import Layer
 from ...training import Fit, fingerprint, warmup_cosine
 from ..graded.fitting import images, most_paper_grades, or_minimiser, paper_structure, plan_of, train
-from ..graded.judges import EXTRA_NOISE, Judge, SecondLook, Unexplained, estimated_psnr, least, mixed
+from ..graded.model_selection import EXTRA_NOISE, Judge, SecondLook, Unexplained, estimated_psnr, least, mixed
 from ..graded.restoration import pixel_coordinates
 from ..graded.target import PixelFeatures, TargetTask
 from ..inverse.strengths import Strengths, choose_strengths

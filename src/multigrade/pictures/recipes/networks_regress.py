@@ -7,7 +7,7 @@ import numpy as np
 from ...training import Fit
 from ...training.record import Outcome
 from ..graded.fitting import most_paper_grades
-from ..graded.judges import Missed, least
+from ..graded.model_selection import Missed, least
 from ..metrics import psnr
 from ..problem import Options, Problem
 from ..result import Recipe, Restored, restored

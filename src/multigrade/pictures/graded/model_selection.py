@@ -15,8 +15,8 @@ from scipy.ndimage import gaussian_filter
 from ...model import MultiGrade
 from ...training import Fit
 from ..inverse.variational import dct
+from ..mixtures import simplex_quadratic
 from ..operators import Operator
-from ..simplex import simplex_quadratic
 
 EXTRA_NOISE = 0.15  # added to the observation to judge the grades by, in units of the noise that is there
 LEAST_SHOWN = 0.02  # of a frequency, by a blur, for the observation to say something of it

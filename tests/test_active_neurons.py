@@ -8,7 +8,7 @@ import pytest
 from multigrade import Network, restore
 from multigrade.networks import Layer
 from multigrade.pictures.files import add_noise, load
-from multigrade.pictures.graded import awake
+from multigrade.pictures.graded import active_neurons
 from multigrade.pictures.graded.restoration import RestorationTask, pixel_coordinates
 from multigrade.pictures.operators import GaussianBlur
 from multigrade.pictures.problem import Options
@@ -19,8 +19,8 @@ WIDTH = 64
 @pytest.fixture(autouse=True)
 def small_pictures(monkeypatch):
     """These tests have small ones, and few features."""
-    monkeypatch.setattr(awake, "LEAST_PIXELS", 1)
-    monkeypatch.setattr(awake, "FEATURES", 1)
+    monkeypatch.setattr(active_neurons, "LEAST_PIXELS", 1)
+    monkeypatch.setattr(active_neurons, "FEATURES", 1)
 
 
 def _asleep(params, counts):
@@ -57,7 +57,7 @@ def test_the_gradient_is_that_of_the_loss_however_many_neurons_sleep(counts):
         network, task = _problem()
         problem = task.problem(network, 0)
         params = _asleep(network.init(jax.random.key(0)), counts)
-        flags = awake.apply_with_awake(network, params, problem.data.features)[1]
+        flags = active_neurons.apply_active(network, params, problem.data.features)[1]
         assert all(layer[: WIDTH - n].sum() > 0.6 * (WIDTH - n) for layer, n in zip(flags, counts, strict=True))
         assert not any(layer[WIDTH - n :].any() for layer, n in zip(flags, counts, strict=True) if n)
         gradient = _agree(network, params, problem)
@@ -69,7 +69,7 @@ def test_other_networks_have_the_gradient_of_their_loss_too(activation, width):
     with jax.enable_x64(True):
         network, task = _problem(activation=activation, width=width)
         params = network.init(jax.random.key(0))
-        assert not awake.apply_with_awake(network, params, task.features)[1]
+        assert not active_neurons.apply_active(network, params, task.features)[1]
         _agree(network, params, task.problem(network, 0))
 
 
@@ -79,8 +79,8 @@ def test_features_that_are_0_everywhere_are_not_read():
         features = task.features.at[:, jnp.array([1, 4])].set(0)
         task = RestorationTask(features, task.observed, task.image, task.operator, 0.05, 1.5, 0.9)
         problem, params = task.problem(network, 0), network.init(jax.random.key(0))
-        np.testing.assert_array_equal(problem.data.awake, [0, 2, 3])
-        values, _ = awake.apply_with_awake(network, problem.data.reading(params), problem.data.features)
+        np.testing.assert_array_equal(problem.data.active, [0, 2, 3])
+        values, _ = active_neurons.apply_active(network, problem.data.reading(params), problem.data.features)
         np.testing.assert_allclose(values, network(params, features), rtol=1e-12)
         gradient = _agree(network, params, problem)
         assert not gradient[0].weight[jnp.array([1, 4])].any()
@@ -91,7 +91,7 @@ def test_features_that_are_0_everywhere_are_not_read():
 def test_a_network_in_blocks_is_the_network(shape):
     network = Network((2, 8, 3))
     params, features = network.init(jax.random.key(1)), jnp.asarray(pixel_coordinates(*shape))
-    values, _ = awake.apply_with_awake(network, params, features)
+    values, _ = active_neurons.apply_active(network, params, features)
     np.testing.assert_allclose(values, network(params, features), rtol=1e-5, atol=1e-6)
 
 
@@ -108,7 +108,7 @@ def test_the_paper_recipe_takes_the_same_steps_without_sleeping_neurons(monkeypa
         (grade, _), inputs = narrow.model.grades, jnp.asarray(pixel_coordinates(*clean.shape))
         asleep = ~jnp.any(grade.network.hidden(grade.params, inputs) > 0, axis=0)
         assert asleep.sum() > WIDTH / 8  # there is something to leave out
-        monkeypatch.setattr(awake, "LEAST_WIDTH", 2 * WIDTH)
+        monkeypatch.setattr(active_neurons, "LEAST_WIDTH", 2 * WIDTH)
         jax.clear_caches()  # the constant is no argument of the compiled program
         whole = restored()
     for stage, expected in zip(narrow.stages, whole.stages, strict=True):

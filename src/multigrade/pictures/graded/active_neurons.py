@@ -3,7 +3,7 @@
 A neuron that is 0 at every pixel adds nothing, and none of its weights has a gradient: the gradient is that of a
 narrower network, exactly. Under the paper's recipe 30 to 75 % of the neurons of a grade sleep after some fifty steps,
 and most of the features that the next grade reads are 0 everywhere; a few wake again. A forward pass over all pixels,
-which the image needs anyway, tells which are awake. The gradient is then summed over blocks of pixels that compute
+which the image needs anyway, tells which are active. The gradient is then summed over blocks of pixels that compute
 their activations again: they are few, and nothing of the size of the picture times the width is kept.
 """
 
@@ -19,23 +19,23 @@ from ...training.objectives import BLOCK_LANES, Rows, over_blocks
 
 BLOCK_ROWS = 2048  # pixels per pass
 # Parts of the neurons for which the gradient is compiled, of the first hidden layer and of deeper ones, where more
-# sleep: the least with room for all that are awake is used.
+# sleep: the least with room for all that are active is used.
 PARTS = ((3 / 8, 3 / 8), (5 / 8, 1 / 2), (3 / 4, 5 / 8), (1, 1))
 # Below these a step is so cheap that compiling the parts would take longer than they save.
 LEAST_WIDTH, LEAST_PIXELS = 64, 2**13
 FEATURES = 32  # their number is a multiple of this: grades that read about as many share a program
 
 
-def awake_features(network: AnyNetwork, features: Array) -> Array | None:
+def active_features(network: AnyNetwork, features: Array) -> Array | None:
     """Which features to read: those that are not 0 at all pixels, and a few that are; None for all of them."""
     if not _is_worth_it(network, features) or network.encoding is not None:
         return None
-    awake = jnp.any(features != 0, axis=0)
-    return jnp.argsort(~awake)[: -(-max(int(awake.sum()), 1) // FEATURES) * FEATURES]
+    active = jnp.any(features != 0, axis=0)
+    return jnp.argsort(~active)[: -(-max(int(active.sum()), 1) // FEATURES) * FEATURES]
 
 
-def apply_with_awake(network: AnyNetwork, params, features: Array) -> tuple[Array, list[Array]]:
-    """The network at every pixel, (N, s), and which neurons of each hidden layer are awake, (d_j,).
+def apply_active(network: AnyNetwork, params, features: Array) -> tuple[Array, list[Array]]:
+    """The network at every pixel, (N, s), and which neurons of each hidden layer are active, (d_j,).
 
     The second is empty where it is not worth it. Computed in blocks of pixels that fit the cache.
     """
@@ -55,24 +55,24 @@ def apply_with_awake(network: AnyNetwork, params, features: Array) -> tuple[Arra
         lambda lanes: jax.tree.map(lambda *parts: jnp.stack(parts), *(block(lane) for lane in lanes)),
         padded.reshape(num_strides, BLOCK_LANES, num_rows, -1),
     )
-    awake = [jnp.max(layer, axis=(0, 1)) > 0 for layer in largest]
-    return values.reshape(len(padded), -1)[:num_pixels], awake
+    active = [jnp.max(layer, axis=(0, 1)) > 0 for layer in largest]
+    return values.reshape(len(padded), -1)[:num_pixels], active
 
 
-def pull_back(network: AnyNetwork, params, features: Array, slopes: Array, awake: list[Array]):
-    """The gradient in Theta of sum_n <slopes_n, N(Theta; x_n)>, given which neurons are awake at Theta."""
+def pull_back(network: AnyNetwork, params, features: Array, slopes: Array, active: list[Array]):
+    """The gradient in Theta of sum_n <slopes_n, N(Theta; x_n)>, given which neurons are active at Theta."""
     rows = Rows(features, slopes)
-    if not awake:
+    if not active:
         return over_blocks(partial(_pull_back, network, params), rows, BLOCK_ROWS)
 
-    order = [jnp.argsort(~layer) for layer in awake]  # those that are awake before the others
+    order = [jnp.argsort(~layer) for layer in active]  # those that are active before the others
 
     def of_part(rooms, params):
         kept = [neurons[:room] for neurons, room in zip(order, rooms, strict=True)]
         narrow, widen = jax.vjp(partial(_narrowed, kept=kept), params)
         return widen(over_blocks(partial(_pull_back, network, narrow), rows, BLOCK_ROWS))[0]
 
-    counts, (first, *deeper) = jnp.stack([layer.sum() for layer in awake]), [len(layer) for layer in awake]
+    counts, (first, *deeper) = jnp.stack([layer.sum() for layer in active]), [len(layer) for layer in active]
     rooms = [(round(a * first), *(round(b * width) for width in deeper)) for a, b in PARTS]
     index = sum(jnp.any(counts > jnp.array(room)) for room in rooms[:-1])
     return jax.lax.switch(index, [partial(of_part, room) for room in rooms], params)
