@@ -125,6 +125,15 @@ def trained(name: str, features: np.ndarray, targets: np.ndarray, weights: np.nd
     return MultiGrade((Grade(first.network, params, first.scale), *others))
 
 
+def of_means(model: MultiGrade, features: np.ndarray, logarithms: np.ndarray, weights: np.ndarray) -> MultiGrade:
+    """The model of logarithms, half the variance of its errors added: the mean of exp(t) is exp(mean t + var t / 2)."""
+    errors = logarithms - np.asarray(model(features))
+    *grades, last = model.grades
+    *layers, (weight, bias) = last.params
+    params = (*layers, Layer(weight, bias + np.average(errors**2, axis=0, weights=weights) / 2))
+    return MultiGrade((*grades, Grade(last.network, params, last.scale)))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
@@ -137,8 +146,8 @@ def main() -> None:
         np.savez(kept, **examples(given.folder, given.scenes))  # pyright: ignore[reportArgumentType]
     data = dict(np.load(kept))
     noisy = data["noisy"] > 0
-    level = trained("level", data["features"][noisy], data["energies"][noisy], data["weights"][noisy])
-    level.save(given.output / "level.safetensors")
+    of_noise = [data[name][noisy] for name in ("features", "energies", "weights")]
+    of_means(trained("level", *of_noise), *of_noise).save(given.output / "level.safetensors")
     evidence = trained("evidence", data["features"], data["noisy"][:, None], data["weights"], loss=Logistic())
     evidence.save(given.output / "evidence.safetensors")
 

@@ -95,7 +95,7 @@ def describe_noise(observed: np.ndarray, sigma: float | None = None) -> Noise:
         rest = describe_noise(without(observed, lost))
         return Noise("impulses", rest.sigma, True, clipped, lost=lost, rest=rest)
     if (camera := camera_noise(observed)) is not None:
-        if camera.odds < 0:
+        if not camera.is_there:
             return Noise("none", 0.0, True, clipped)
         if not camera.is_white:
             return Noise("camera", camera.sigma, True, clipped, camera=camera)

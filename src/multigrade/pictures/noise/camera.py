@@ -36,6 +36,9 @@ QUIET = ((0, 0.03), (0.03, 0.1), (0.1, 0.2), (0.2, 0.4))  # shares of the window
 ROUNDED_AWAY = 0.45  # on the 0..255 scale: a coefficient below it was 0 in a JPEG file
 MOST_CLIPPED, DARKEST, BRIGHTEST = 0.1, 3, 252  # of a window that counts
 NUM_FEATURES = 44
+# Odds from which on there is noise, as their logarithm, and how much more photos have than simulations say: chosen on
+# sixteen pairs of five cameras' photos (``benchmarks/photos.py --part first``), judged on nine others.
+LEAST_ODDS, MORE = -0.5, 1.2
 
 
 class CameraNoise(NamedTuple):
@@ -53,6 +56,11 @@ class CameraNoise(NamedTuple):
     brightness: np.ndarray
     energies: np.ndarray
     sigma: float
+
+    @property
+    def is_there(self) -> bool:
+        """Whether there is noise, by these odds."""
+        return self.odds > LEAST_ODDS
 
     @property
     def is_white(self) -> bool:
@@ -77,7 +85,7 @@ def camera_noise(observed: np.ndarray) -> CameraNoise | None:
     # Logarithms of odds by class; one class that shows noise is evidence, many that hide it are none.
     odds = float(np.log(np.mean(np.exp(np.clip(np.asarray(evidence(features)), -15, 15)))))
     kinds = [0] if len(observed) == 1 else [0, 1, 1]  # brightness, and the differences of colours
-    found = len(observed) * energies[:, kinds].transpose(1, 2, 0) / 255**2
+    found = len(observed) * energies[:, kinds].transpose(1, 2, 0) * (MORE / 255) ** 2
     variance = np.average(np.tensordot(found, SHARES, axes=(1, 0)).mean(axis=0), weights=counts)
     return CameraNoise(odds, brightness / 255, found, float(np.sqrt(variance)))
 
