@@ -352,7 +352,11 @@ def test_a_bad_picture_gets_one_line_and_leaves_no_file(tmp_path, attempt, name)
         ("denoise :nothing -o out.png", "no free picture"),
         ("denoise :chart -o nowhere/out.png", "does not exist"),
         ("denoise :chart -o out.gif", "must end in"),
-        ("denoise :chart -o .", "must end in"),
+        ("denoise :chart :disks -o out", "must be a folder that exists"),
+        ("denoise :chart :chart -o .", "is there twice"),
+        ("denoise :chart :disks -o . --json m.json", "--json must not be given"),
+        ("deblur :chart -o out.png --recipe networks --strength 2", "No such option"),
+        ("denoise :chart -o out.png --recipe networks --strength 2", "strength must be 1"),
         ("denoise :chart -o out.png --noise-sigma -1", "noise_sigma must be at least 0"),
         ("denoise :chart -o out.png --add-noise -1", "sigma must be at least 0"),
         ("deblur :chart -o out.png", "--blur-sigma must be given"),
@@ -390,6 +394,21 @@ def test_a_picture_is_denoised_and_measured(tmp_path):
     metrics = json.loads((tmp_path / "m.json").read_text())
     assert metrics["noise_was_estimated"]
     assert metrics["input"]["psnr"] == pytest.approx(20 * np.log10(255 / 20), abs=0.1)
+
+
+def test_pictures_go_to_a_folder_with_a_line_each_and_one_that_is_bad_does_not_stop_the_others(tmp_path, attempt):
+    from multigrade.pictures.files import Picture, save
+
+    (tmp_path / "out").mkdir()
+    save(tmp_path / "[red]flat.jpg", Picture(np.full((24, 24), 0.5)))
+    (tmp_path / "bad.png").write_bytes(b"not an image")
+    result = attempt("denoise", "[red]flat.jpg", "bad.png", "-o", "out", cwd=tmp_path)
+    assert result.returncode == 2
+    assert "1/2 [red]flat.jpg: no noise found" in result.stdout
+    assert "2/2 bad.png: bad.png is not a" in result.stderr
+    assert "1 of 2 pictures" in result.stderr
+    assert os.listdir(tmp_path / "out") == ["[red]flat.jpg"]
+    assert (tmp_path / "out" / "[red]flat.jpg").read_bytes() == (tmp_path / "[red]flat.jpg").read_bytes()
 
 
 @pytest.fixture
