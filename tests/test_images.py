@@ -76,7 +76,7 @@ def test_exif_data_stay_and_say_upright(tmp_path, suffix, depth):
 
 
 def test_linear_pictures_of_wide_range_keep_their_scale(tmp_path):
-    wide = np.float32([[0.0, 0.5], [3.0, 40.0]])
+    wide = np.float32([[0.0, 0.5, 1, 2, 9], [3.0, 40.0, 1, 1, 7]])
     tifffile.imwrite(tmp_path / "in.tif", wide)
     picture = load(tmp_path / "in.tif")
     assert picture.pixels.max() == 1

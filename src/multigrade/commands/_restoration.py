@@ -115,13 +115,19 @@ def run(given: ImageCommand, picture: pictures.Picture) -> Result:
     size = (case.observed.shape[0] * factor, case.observed.shape[1] * factor)
     view = {"quiet": given.quiet, "tensorboard": given.tensorboard, "checkpoint": given.checkpoint}
     with watching(most_grades(given.task, size, options), given.task, **view) as observers:
-        restored = _restored(given, case, dataclasses.replace(options, observers=observers))
+        options = dataclasses.replace(options, observers=observers)
+        if isinstance(given, RestoreCommand):
+            common = {"noise_sigma": given.noise_sigma, "reference": case.reference, "options": options}
+            restored = getattr(restore, given.task)(case.observed, **case.arguments, **common)
+        else:
+            restored = restore.regress(case.observed, options=options)
     metrics = {**restored.summary(), "seconds": time.perf_counter() - started}
     found = []
     if given.baselines and case.reference is not None:
         simple = simple_methods(given.task, case, restored.noise_sigma or 0.0)
         found = [(name, restore.quality(image, case.reference)) for name, image in simple.items()]
     metrics["baselines"] = [{"name": name, **quality} for name, quality in found]
+    stages = zip(_stage_names(restored), restored.stages, strict=True)
     rows = [*_rows(restored), *((f"baseline: {name}", quality) for name, quality in found)]
     alpha = picture.alpha
     if alpha is not None and factor > 1:
@@ -131,7 +137,7 @@ def run(given: ImageCommand, picture: pictures.Picture) -> Result:
         restored,
         metrics,
         [(name, quality["psnr"], quality["ssim"]) for name, quality in rows],
-        _panels(case.seen, restored),
+        [Panel(name, image) for name, image in [("input", case.seen), *stages]],
         case.reference,
         given.recipe is None,
         restored.noise_kind == "none" and case.observed is picture.pixels,
@@ -185,14 +191,6 @@ def _mask(source: str) -> np.ndarray:
     return known
 
 
-def _restored(given: ImageCommand, case: Case, options: restore.Options) -> restore.Restored:
-    if not isinstance(given, RestoreCommand):
-        return restore.regress(case.observed, options=options)
-    tasks = {Denoise: restore.denoise, Deblur: restore.deblur, Inpaint: restore.inpaint, Upsample: restore.upsample}
-    common = {"noise_sigma": given.noise_sigma, "reference": case.reference, "options": options}
-    return tasks[type(given)](case.observed, **case.arguments, **common)
-
-
 def _rows(result: restore.Restored) -> list[tuple[str, dict[str, float]]]:
     """Names and quality of input, grades and result; nothing without a reference."""
     rows = [] if result.input_quality is None else [("input", result.input_quality)]
@@ -228,9 +226,3 @@ def simple_methods(task: str, case: Case, noise_sigma: float) -> dict[str, np.nd
     if task == "inpaint":
         return {"biharmonic": baselines.inpaint_biharmonic(image, case.arguments["mask"])}
     return {kind: baselines.upsample(image, case.arguments["factor"], kind=kind) for kind in baselines.ORDERS}
-
-
-def _panels(observed: np.ndarray, restored: restore.Restored) -> list[Panel]:
-    names = _stage_names(restored)
-    stages = zip(["input", *names], [observed, *restored.stages], strict=True)
-    return [Panel(name, image) for name, image in stages]

@@ -145,13 +145,14 @@ def save(path: str | os.PathLike, picture: Picture, *, unchanged: bool = False) 
         return
     if not np.isfinite(picture.pixels).all():
         raise ValueError(f"the picture for {path} has pixels that are not finite; nothing was written")
-    samples = picture.pixels
+    depth = {"jpeg": 8, "png": min(picture.depth, 16), "tiff": picture.depth}[form]
+    samples = picture.pixels * picture.white if depth == 32 else picture.pixels
     if picture.alpha is not None:
         samples = np.concatenate([np.atleast_3d(samples), picture.alpha[..., None]], axis=-1)
-    depth = {"jpeg": 8, "png": min(picture.depth, 16), "tiff": picture.depth}[form]
-    quantised = _quantise(samples, depth)
     if depth == 32:
-        quantised[..., :3] *= np.float32(picture.white)
+        quantised = samples.astype(np.float32)
+    else:
+        quantised = np.rint(np.clip(samples, 0, 1) * (2**depth - 1)).astype(np.uint8 if depth == 8 else np.uint16)
     with atomic_path(path) as temporary:
         _write(temporary, form, quantised, picture)
 
@@ -400,13 +401,6 @@ def _unit_scale(samples: np.ndarray) -> np.ndarray:
     white = {"b": 1, "u": np.iinfo(samples.dtype).max if samples.dtype.kind == "u" else 1, "f": 1}
     with np.errstate(invalid="ignore"):  # NaN of the signalling kind, which is refused like any other
         return samples.astype(np.float64) / white[samples.dtype.kind]
-
-
-def _quantise(samples: np.ndarray, depth: int) -> np.ndarray:
-    if depth == 32:
-        return samples.astype(np.float32)
-    white = 2**depth - 1
-    return np.rint(np.clip(samples, 0, 1) * white).astype(np.uint8 if depth == 8 else np.uint16)
 
 
 def _write(path: Path, form: str, samples: np.ndarray, picture: Picture) -> None:

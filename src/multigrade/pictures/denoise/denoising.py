@@ -187,11 +187,10 @@ def _risk(image: np.ndarray, slope: np.ndarray, signs: np.ndarray, observed: np.
 
 def _shown(images: dict[str, np.ndarray], noise: Noise) -> dict[str, np.ndarray]:
     """In red, green and blue, with blacks and whites put back."""
-    return {name: _put_back(recorrelated(image), noise) for name, image in images.items()}
-
-
-def _put_back(image: np.ndarray, noise: Noise) -> np.ndarray:
-    return unclipped(image, noise.sigma) if noise.clipped.any() else image
+    shown = {name: recorrelated(image) for name, image in images.items()}
+    if not noise.clipped.any():
+        return shown
+    return {name: unclipped(image, noise.sigma) for name, image in shown.items()}
 
 
 def locally_smoothed(observed: np.ndarray, sigma: float) -> np.ndarray:
