@@ -2,7 +2,8 @@
 
 Pairs in the folder are NAME_real.EXT and NAME_mean.EXT: a photo as a camera wrote it, and the mean of many shots of the
 same scene. Kind and level of the noise are estimated. "level" is the root mean square of their difference, on the
-0..255 scale. BM3D (pip install bm3d; its licence is non-commercial), with --bm3d, is told that level; it takes most of the time.
+0..255 scale. BM3D (pip install bm3d; its licence is non-commercial), with --bm3d, is told that level; it takes most of
+the time.
 Clean pictures, those of --clean saved as JPEG at several qualities and drawings made here, should be left alone.
 
 --part first takes the pairs on which the two constants of ``pictures/noise/camera.py`` were chosen (Canon, and those
@@ -69,9 +70,8 @@ def judged(path: Path, given) -> dict[str, float]:
 
 def summarised(rows: list[dict[str, float]]) -> None:
     found = np.array([row["found"] for row in rows])
-    print(
-        f"noise found in {np.sum(found > 0)} of {len(rows)}, its level within 25 % in {np.sum(np.abs(found - 1) < NEAR)}"
-    )
+    near = np.sum(np.abs(found - 1) < NEAR)
+    print(f"noise found in {np.sum(found > 0)} of {len(rows)}, its level within 25 % in {near}")
     for name in ("gain", "bm3d"):
         if name in rows[0]:
             gains = np.array([row[name] for row in rows])

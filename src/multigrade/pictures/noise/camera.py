@@ -37,7 +37,7 @@ ROUNDED_AWAY = 0.45  # on the 0..255 scale: a coefficient below it was 0 in a JP
 MOST_CLIPPED, DARKEST, BRIGHTEST = 0.1, 3, 252  # of a window that counts
 NUM_FEATURES = 44
 # Odds from which on there is noise, as their logarithm, and how much more photos have than simulations say: chosen on
-# sixteen pairs of five cameras' photos (``benchmarks/photos.py --part first``), judged on nine others.
+# sixteen pairs (``benchmarks/photos.py --part first``), judged on nine of other cameras.
 LEAST_ODDS, MORE = -0.5, 1.2
 
 
