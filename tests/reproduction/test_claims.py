@@ -374,3 +374,45 @@ def test_a_store_that_is_not_there_is_one_line(tmp_path):
     outcome = CliRunner().invoke(app, ["claims", str(tmp_path / "none")])
     assert isinstance(outcome.exception, ValueError)
     assert "there is no store at" in str(outcome.exception)
+
+
+def copies_of(is_right, **which) -> list[Saved]:
+    """Results of eig-synthetic whose copies (or seeds) say what ``is_right`` says of their number."""
+    name = next(iter(which))
+    options = {"overrides": {"copies": str(which[name])}} if name == "copy" else {"seeds": which[name]}
+    right, wrong = (worlds.world(truth, ["eig-synthetic"], **options) for truth in (True, False))
+    return [a if is_right(a.job.settings.get(name, 0)) else b for a, b in zip(right, wrong, strict=True)]
+
+
+def test_copies_that_disagree_are_decided_by_rounding():
+    found = by_id(verdicts(copies_of(lambda copy: copy < 3, copy=5)))
+    verdict = found["eig-synthetic/2/better"]
+    assert (verdict.status, verdict.copies) == (Status.ROUNDING, 5)
+    assert verdict.sentence.startswith("holds in 3 of 5 copies (test losses: ")
+    assert "does not hold in 2 of 5 copies" in verdict.sentence
+    assert verdict.numbers["setting 2 MGDL min"] < verdict.numbers["setting 2 MGDL max"]
+    alike = by_id(verdicts(copies_of(lambda copy: True, copy=5)))["eig-synthetic/2/better"]
+    assert alike.status is Status.HOLDS
+    assert alike.sentence.endswith("(the same in 5 copies)")
+
+
+def test_what_other_draws_alone_refute_is_refuted_with_our_draws():
+    seen = copies_of(lambda seed: False, seed=2)
+    name = "eig-synthetic/2/sgdl-drops"
+    assert by_id(verdicts(seen))[name].status is Status.FAILS
+    ours = by_id(verdicts([saved for saved in seen if saved.job.setup.seed]))[name]
+    assert ours.status is Status.OTHER_DRAWS
+    assert ours.sentence.startswith("seed 1, not the authors' draw: ")
+    both = by_id(verdicts(copies_of(lambda seed: seed == 0, seed=2)))[name]
+    assert (both.status, both.others) == (Status.HOLDS, (Status.FAILS,))
+
+
+def test_one_result_that_lacks_a_figure_does_not_end_the_ledger():
+    (sgdl, *others) = worlds.world(True, ["table1"])
+    lacking = sgdl._replace(result=sgdl.result._replace(metrics={}))
+    odd = worlds.world(True, ["theory"])
+    odd = [saved._replace(result=Result({})) for saved in odd]
+    found = by_id(verdicts([lacking, *others, *odd]))
+    assert found["theorem/1"].status is Status.NOT_COMPARABLE
+    assert found["theorem/1"].sentence.startswith("a result lacks what the rule reads (KeyError")
+    assert found["table1/barbara/better"].status is Status.HOLDS

@@ -265,7 +265,9 @@ def _of_copies(claim: Claim, cells: Cells) -> tuple[Status, str, Mapping[str, fl
         told = f"from {min(ours):.6g} to {max(ours):.6g} in {len(found)} copies, {claim.target:.6g} recorded"
         return Status.ROUNDING, told, numbers, len(found)
     if len(set(decided)) > 1:
-        say = dict(zip(reversed(statuses), (told for _, told, _ in reversed(found)), strict=True))
+        say: dict[Status, str] = {}
+        for each, each_told, _ in found:
+            say.setdefault(each, each_told)
         told = "; ".join(f"{each} in {statuses.count(each)} of {len(found)} copies ({say[each]})" for each in say)
         return Status.ROUNDING, told, numbers, len(found)
     if status in DECIDED and len(copies) < ENOUGH and claim.is_restless(cells):

@@ -25,6 +25,7 @@ def _relu(x: np.ndarray) -> np.ndarray:
 # The formulas of networks.ACTIVATIONS; a test compares them.
 ACTIVATIONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "relu": _relu,
+    "relu_half": _relu,
     "tanh": np.tanh,
     "softplus": lambda x: np.logaddexp(x, x.dtype.type(0)),
     "gelu": lambda x: 0.5 * x * (1 + np.tanh(np.float32(math.sqrt(2 / math.pi)) * (x + 0.044715 * x**3))),
