@@ -57,7 +57,7 @@ def try_row(name: str, wheels: list[Path], tests: list[str], folder: Path) -> li
     interpreter = environment / "bin" / "python"
     library, laboratory = wheels
     installed = run(
-        *UV, "pip", "install", "--python", interpreter, *arguments, f"{library}[test]", laboratory, "setuptools"
+        *UV, "pip", "install", "--python", interpreter, *arguments, f"{library}[test]", laboratory, "setuptools>=77,<81"
     )
     if installed.returncode:
         return [name, python, *["-"] * len(SHOWN), f"cannot be installed: {installed.stderr.strip().splitlines()[-1]}"]
