@@ -16,6 +16,7 @@ settings.register_profile("short", max_examples=15, derandomize=True, **COMMON)
 settings.register_profile("long", max_examples=10_000, print_blob=True, **COMMON)
 settings.load_profile("short")
 MAX_BYTES = 2**30  # of compiled programs, our choice
+MOST_MAPS = 4000  # of a worker between two modules, our choice
 # Without XLA's newer code generator programs compile in two thirds of the time. They run slower; last bits differ.
 QUICK_COMPILER = "--xla_cpu_use_fusion_emitters=false"
 
@@ -55,7 +56,9 @@ def compile_quickly(request):
 
 @pytest.fixture(autouse=True, scope="module")
 def forget_programs():
-    # As the package does where a run begins; a module may compile much without any.
+    # As the package does where a run begins, but sooner: every worker has its own, and compiled ones are on disk.
     yield
     if programs := sys.modules.get("multigrade.programs"):
-        programs.bound_programs()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(programs, "MOST_MAPS", MOST_MAPS)
+            programs.bound_programs()

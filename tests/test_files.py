@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import stat
 import subprocess
 import sys
@@ -40,6 +41,23 @@ def test_a_link_is_replaced_and_what_it_points_to_stays(tmp_path):
         temporary.write_text("new")
     assert not (tmp_path / "link").is_symlink()
     assert ((tmp_path / "target").read_text(), (tmp_path / "link").read_text()) == ("old", "new")
+
+
+def test_what_is_exchanged_between_check_and_use_is_not_written_through(tmp_path):
+    (tmp_path / "theirs").write_text("theirs")
+    with atomic_path(tmp_path / "out") as temporary:
+        temporary.write_text("ours")
+        (tmp_path / "out").symlink_to("theirs")
+    assert ((tmp_path / "theirs").read_text(), (tmp_path / "out").read_text()) == ("theirs", "ours")
+    (tmp_path / "folder").mkdir()
+
+    def write_where_the_folder_vanishes():
+        with atomic_path(tmp_path / "folder" / "out") as temporary:
+            shutil.rmtree(temporary.parent)
+
+    with pytest.raises(FileNotFoundError):
+        write_where_the_folder_vanishes()
+    assert sorted(os.listdir(tmp_path)) == ["out", "theirs"]
 
 
 # ---- locks -----------------------------------------------------------------------------------------------------

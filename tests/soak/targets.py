@@ -1,12 +1,15 @@
 """What is killed. Each target makes its files in a folder, continuing what it finds there, and is called in a child
 process of its own; ``results`` are the files whose bytes count."""
 
+import ctypes
 import dataclasses
 import json
 import os
 import random
 import resource
+import shutil
 import signal
+import subprocess
 import sys
 import time
 import warnings
@@ -18,7 +21,7 @@ from PIL import Image
 from safetensors.numpy import load_file
 
 from multigrade import cli, structures
-from multigrade.files import write_arrays
+from multigrade.files import read_arrays, write_arrays
 from multigrade.model import grades_to_arrays
 from multigrade.tables.files import read_table, write_predictions
 from multigrade.training import Checkpointing, Plan, fit_grades
@@ -180,6 +183,49 @@ def full_disk(folder: Path) -> None:
     fit(folder)
 
 
+def full_tmpfs(folder: Path) -> None:
+    """The same on a real file system that is too small, whose checkpoints are copied back and forth."""
+    disk, kept = folder / ".disk", folder / ".kept.checkpoint"
+    disk.mkdir(exist_ok=True)
+    ctypes.CDLL(None).unshare(0x00020000)  # mounts of its own, which end with the process, also when it is killed
+    subprocess.run(["mount", "--make-rprivate", "/"], check=True)
+    size = random.SystemRandom().randrange(8, 80)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}k", "none", disk], check=True)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                fit(disk)
+            except OSError:
+                if leftover := [path.name for path in disk.iterdir() if path.name.startswith(".")]:
+                    sys.exit(f"a full file system left {leftover}")
+        if (disk / "fit.checkpoint").exists():
+            read_arrays(disk / "fit.checkpoint", "checkpoint")  # whole
+            shutil.copy(disk / "fit.checkpoint", kept)
+    finally:
+        subprocess.run(["umount", "-l", disk], check=True)
+    if kept.exists():
+        kept.replace(folder / "fit.checkpoint")
+    fit(folder)
+
+
+def two_at_once(folder: Path) -> None:
+    """Two processes with one checkpoint: one fits, the other is refused, and tries again until it may."""
+    child = os.fork()
+    while True:
+        try:
+            fit(folder)
+            break
+        except ValueError as error:
+            if "is in use by another run" not in str(error):
+                raise
+            time.sleep(0.05)
+    if not child:
+        os._exit(0)
+    if os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]):
+        sys.exit("the second process failed")
+
+
 def jumping_clock(folder: Path) -> None:
     """A fit while the clocks that the process sees jump by hours, forth and back."""
     jump, clocks = random.SystemRandom(), {name: getattr(time, name) for name in ("time", "monotonic", "perf_counter")}
@@ -209,7 +255,10 @@ def known() -> list[Target]:
         Target("a worker of the lab", workers, 0.02, below=("popen_loky",)),
         Target("a full disk", full_disk, 0.03),
         Target("a jumping clock", jumping_clock, 0.04),
+        Target("two fits at once", two_at_once, 0.1),
     ]
+    if os.geteuid() == 0:  # who else may mount
+        made.append(Target("a file system that is full", full_tmpfs, 0.05))
     try:
         import ray  # noqa: F401  # pyright: ignore[reportMissingImports]
     except ImportError:
