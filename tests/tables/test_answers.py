@@ -78,14 +78,14 @@ def test_no_row_reads_its_own_target_nor_those_that_judge_the_member():
 
     def own(targets):
         rows = FoldRows(targets[:, None], weights, folds, SquaredError(), 8)
-        return fit_codes(table, is_category, encoding, rows, np.zeros((400, 8, 1), np.float32)).own
+        return fit_codes(table, is_category, encoding, rows, np.zeros((400, 8, 1), np.float32)).own[..., 0]
 
     first, changed = own(y), y.copy()
     row = 7
     same = np.flatnonzero((code == code[row]) & (folds != folds[row]))[0]
     changed[row] += 1.0
     second = own(changed)
-    size = first[same, :, 0] / second[same, :, 0]  # statistics are in units of their size, which moves by a hair
+    size = first[same] / second[same]  # statistics are in units of their size, which moves by a hair
     assert np.abs(first[row] / first[same, folds[row]] - second[row] / second[same, folds[row]]).max() < 1e-4
     assert np.abs(size - size[folds[row]]).max() > 1e-3  # the other members of the other row have seen the change
 

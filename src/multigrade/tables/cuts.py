@@ -10,11 +10,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .encoding import Encoding
+from .encoding import MOST_CUTS, Encoding
 from .linear import FoldRows
 
 NUM_ROUNDS = 24
-MOST_CUTS = 16  # of a member
+OF_MEMBER = 16  # cuts, at most
 CANDIDATES = 512  # of all columns together, about
 MOST_PER_COLUMN, LEAST_PER_COLUMN = 63, 7
 MOST_ROWS = 4096  # that are looked at
@@ -71,6 +71,7 @@ def find_cuts(encoding: Encoding, X: np.ndarray, rows: FoldRows, bias: np.ndarra
             worth[best] += gains[best]
             step = HALF * slope[best] / variance[best]
             left = left - (is_right[:, best] - mean[best])[:, None] * step
-        worth[np.argsort(-worth)[MOST_CUTS:]] = 0
+        worth[np.argsort(-worth)[OF_MEMBER:]] = 0
     used = found.any(axis=0)
+    used[np.argsort(-found.sum(axis=0), kind="stable")[MOST_CUTS:]] = False
     return Cuts(columns[used], thresholds[used], found[:, used] > 0) if used.any() else None

@@ -27,11 +27,11 @@ import numpy as np
 from .rows import weighted_moments
 
 CLIP = 3.0  # where smooth clipping begins, in deviations
-MIN_BINS, MAX_BINS = 4, 16  # of a column; our choice, by python -m benchmarks.tables
-ROWS_PER_BIN = 64  # at least; our choice, likewise
+NUM_BINS = ((512, 4), (1024, 8), (np.inf, 16))  # of a column, below so many rows; our choice
 MAX_WIDTH = 512  # of all bins together, about
 MAX_LEVELS = 16  # of a category that is read by level; one with more is a code
-# The width is padded to 32, 64, 96, 128, 192, 256, 384, ...: tables share compiled programs.
+MOST_CUTS = 32  # that all members read together
+# The width is padded to 64, 128, 256, 512, 768, ...: tables share compiled programs.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,11 +72,10 @@ class Encoding:
 
     @cached_property
     def num_shared(self) -> int:
-        """How many outputs networks read before the codes."""
-        blocks = (self.columns, self.bin_columns, self.level_columns, self.gap_columns, self.cut_columns)
-        used = sum(map(len, blocks))
-        power = max(32, 1 << max(used - 1, 1).bit_length())
-        return power * 3 // 4 if power >= 128 and used <= power * 3 // 4 else power
+        """How many outputs networks read before the codes; cuts have their room whether there are any or not."""
+        blocks = (self.columns, self.bin_columns, self.level_columns, self.gap_columns)
+        used = sum(map(len, blocks)) + max(MOST_CUTS, len(self.cut_columns))
+        return 1 << (used - 1).bit_length() if used <= 512 else -(-used // 256) * 256
 
     @cached_property
     def num_codes(self) -> int:
@@ -264,7 +263,7 @@ def fit_encoding(
         scale.append((third - first) / 1.35 if third > first else half)
         low.append(values.min() - half)
         high.append(values.max() + half)
-    num_bins = int(np.clip(len(X) // ROWS_PER_BIN, MIN_BINS, MAX_BINS))
+    num_bins = next(bins for below, bins in NUM_BINS if len(X) < below)
     num_bins = max(2, min(num_bins, MAX_WIDTH // max(len(columns), 1)))
     shares = np.linspace(0, 1, 1 + num_bins)
     edges = []

@@ -23,6 +23,7 @@ from typing import NamedTuple
 
 import jax
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from ..networks import Layer, Members, Network
 from ..training import GradeProblem, NoImprovement, Plan, Run, minimise, warmup_cosine
@@ -128,10 +129,15 @@ class TableRows(NamedTuple):
     groups: np.ndarray | None = None
 
 
+@threadpool_limits.wrap(limits=1, user_api="blas")
 def fit_members(
     rows: TableRows, loss: Loss, *, size: Size, seed: int, observers=(), time_limit: float | None = None
 ) -> MemberFit:
-    """Fit grades to a table; within about ``time_limit`` seconds, after which networks end where they are."""
+    """Fit grades to a table; within about ``time_limit`` seconds, after which networks end where they are.
+
+    NumPy's products run in one thread: matrices of a few hundred columns gain nothing by a second one, and where
+    another process is busy on its core, waiting for it takes thirty times as long. The compiled loop has its own.
+    """
     deadline = None if time_limit is None else time.perf_counter() + time_limit
     random = np.random.default_rng(seed)
     targets, weights = rows.targets, rows.weights

@@ -11,7 +11,6 @@ import itertools
 from typing import NamedTuple
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from .codes import fit_codes
 from .cuts import find_cuts
@@ -56,13 +55,8 @@ class Solved(NamedTuple):
         return self.encoding, np.concatenate([weight, np.float32(of_drawn) * self.drawn_weight], axis=1)
 
 
-@threadpool_limits.wrap(limits=1, user_api="blas")
 def solve_grade(X: np.ndarray, is_category: np.ndarray, rows: FoldRows, random: np.random.Generator) -> Solved:
-    """Encode the columns X, and solve for the coefficients of columns and of what is drawn.
-
-    In one thread: matrices of a few hundred columns gain nothing by a second one, and where another process is busy on
-    its core, waiting for it takes thirty times as long.
-    """
+    """Encode the columns X, and solve for the coefficients of columns and of what is drawn."""
     encoding = all_columns = fit_encoding(X, rows.weights, is_category)
     inputs = Inputs(encoding(X))
     bias = np.asarray(rows.loss.start(rows.targets, rows.weights), np.float32)
