@@ -193,9 +193,7 @@ def main() -> None:
             print_table(f"{kind}: {measure}", names, values, is_loss=measure in ("log loss", "seconds"))
         if kind == "regression":
             inside = [kept[kind, name, "multigrade"]["coverage"] for name in names]
-            print(
-                f"\nshare of test targets in intervals meant for 90 %: mean {np.mean(inside):.3f} over {len(names)} sets"
-            )
+            print(f"\ntargets in intervals meant for 90 %: {np.mean(inside):.3f}, mean of {len(names)} sets")
 
 
 def print_table(title: str, names: list[str], values: np.ndarray, *, is_loss: bool) -> None:

@@ -146,6 +146,8 @@ class GradedClassifier(ClassifierMixin, GradedEstimator):
 
     def _set_learned(self, learned: dict) -> None:
         self.classes_ = np.array(learned["classes"], dtype=np.dtype(learned["dtype"]))
+        if self.classes_.shape != (2 if len(self.y_mean_) == 1 else len(self.y_mean_),):
+            raise ValueError(f"an estimator of {len(self.y_mean_)} scores cannot have the classes {learned['classes']}")
 
 
 class MultiGradeClassifier(GradedClassifier):

@@ -56,6 +56,16 @@ class FittedGrade(NamedTuple):
         return _num_features(self.network)
 
     @property
+    def num_inputs(self) -> int:
+        sub = self.network.get("sub", self.network)
+        return sub["widths"][0] if "widths" in sub else sub["num_inputs"] + sub.get("num_carried", 0)
+
+    @property
+    def num_outputs(self) -> int:
+        sub = self.network.get("sub", self.network)
+        return sub["widths"][-1] if "widths" in sub else sub["num_outputs"]
+
+    @property
     def is_linear(self) -> bool:
         return len(self.arrays) == 2
 

@@ -100,7 +100,20 @@ def _from_file(path: str | os.PathLike, arrays: dict[str, np.ndarray], descripti
     if width != first.arrays[0].shape[-2] and first.network["type"] not in ("SineNetwork", "LayerNetwork"):
         raise ValueError(f"{path} is damaged: its columns are not those of its first grade")
     estimator.fold_losses_ = tuple(description["fold_losses"])
-    estimator._left_out = arrays.get("left_out")
+    num_outputs = len(estimator.y_mean_)
+    estimator._left_out = left_out = arrays.get("left_out")
+    if left_out is not None and not (left_out.ndim == 2 and len(left_out) and np.isfinite(left_out).all()):
+        raise ValueError(f"{path} is damaged: its rows left out are not finite numbers")
+    if estimator.loss_.name in ("quantile", "huber") and not estimator.loss_.parameter:
+        raise ValueError(f"{path} is damaged: its loss {estimator.loss_.name} lacks its parameter")
+    for index, grade in enumerate(estimator.grades_):
+        before = estimator.grades_[index - 1].num_features if index else grade.num_inputs
+        is_alike = grade.num_members == first.num_members and grade.num_outputs == num_outputs
+        if not (is_alike and before == grade.num_inputs):
+            raise ValueError(f"{path} is damaged: grade {index + 1} does not fit those before it")
+    for name, size in (("x_mean_", num), ("x_scale_", num), ("y_scale_", num_outputs)):
+        if getattr(estimator, name).shape != (size,):
+            raise ValueError(f"{path} is damaged: {name} must have shape {(size,)}")
     estimator._set_learned(description["learned"])
     return estimator
 
