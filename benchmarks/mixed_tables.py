@@ -98,7 +98,7 @@ def fitted(method: str, data: Set, train: np.ndarray):
 
         kind = catboost.CatBoostClassifier if data.is_class else catboost.CatBoostRegressor
         model = kind(random_seed=0, verbose=0, thread_count=1, cat_features=texts or None, allow_writing_files=False)
-        table = X.assign(**{name: X[name].astype(str) for name in texts})
+        table = X.assign(**{name: X[name].astype(object).where(X[name].notna(), "gap").astype(str) for name in texts})
     else:
         levels = {name: pandas.Categorical(X[name].astype(str).where(X[name].notna())) for name in texts}
         table = X.assign(**levels).astype({name: float for name in X if name not in texts})
