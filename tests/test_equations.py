@@ -32,6 +32,7 @@ from multigrade.equations import (
 from multigrade.equations.coordinates import Coordinates, SteepLayer
 from multigrade.equations.rows import Basis
 from multigrade.equations.waves import free_waves, wave_number
+from multigrade.equations.windows import time_axis
 from multigrade.files import read_arrays, write_arrays
 
 pytestmark = pytest.mark.filterwarnings("ignore::multigrade.equations.UnsolvedWarning")
@@ -292,6 +293,11 @@ def test_a_disc_given_as_a_cloud_of_points():
         (lambda: solve(line(laplacian), tolerance=float("nan")), "tolerance must be at least 0; got nan"),
         (lambda: solve(line(laplacian), stretch="none"), 'stretch must be "auto" or 1 positive numbers'),
         (lambda: solve(line(laplacian), stretch=(1.0, 2.0)), 'stretch must be "auto" or 1 positive numbers'),
+        (lambda: Box((0.0, 0.0), (1.0, 1.0), periodic=(2,)), "periodic must be axes from 0 to 1"),
+        (
+            lambda: solve(line(laplacian, start=lambda points: np.ones((len(points), 3)), is_linear=False)),
+            "start must give 1 finite numbers for each point",
+        ),
         (lambda: line(laplacian, start=(1.0, 2.0)), "start must be 1 numbers, one for each unknown"),
         (lambda: Condition(laplacian, weight=-1.0), "weight must be a positive number; got -1.0"),
         (lambda: READY["burgers"](viscosity=0.0), "viscosity must be a positive number; got 0.0"),
@@ -458,6 +464,93 @@ def test_a_peak_between_the_nodes_is_told():
     u = solve_integral(lambda s, t: (1 + s) * peak(t), lambda s: 2 - s, (0.0, 1.0), factor=3.0, max_features=100)
     assert "not resolved" in u.remark
     assert u.error_bound > 0.5
+
+
+def pendulum(end: float) -> Problem:
+    """From an angle of 2, at rest."""
+    at_start = lambda points: points[:, 0] == 0  # noqa: E731
+    conditions = [Condition(lambda u, x: u(x) - 2, at_start), Condition(lambda u, x: derivative(u, x, 0), at_start)]
+    interior = lambda u, x: derivative(u, x, 0, 2) + jnp.sin(u(x))  # noqa: E731
+    return Problem(Box((0.0,), (end,)), interior, conditions, is_linear=False)
+
+
+def test_time_goes_on_by_windows(tmp_path):
+    from scipy.integrate import solve_ivp
+
+    u, t = solve(pendulum(20.0)), np.linspace(0, 20, 300)
+    swing = solve_ivp(lambda t, y: [y[1], -np.sin(y[0])], (0, 20), [2.0, 0.0], "DOP853", t, rtol=1e-12, atol=1e-12)
+    error = np.linalg.norm(u(t[:, None])[:, 0] - swing.y[0]) / np.linalg.norm(swing.y[0])
+    assert error < u.error_bound < 1e-5
+    assert not u.remark
+    slopes = u.apply(lambda u, x: derivative(u, x, 0), t[:, None])
+    np.testing.assert_allclose(slopes[:, 0], swing.y[1], atol=1e-5)
+    u.save(tmp_path / "u.safetensors")
+    np.testing.assert_array_equal(load_solution(tmp_path / "u.safetensors")(t[:, None]), u(t[:, None]))
+    assert np.isnan(u([[21.0]])).all()
+
+
+def test_a_solution_that_ends_in_time_is_told():
+    """u' = u^2 from 1 is 1 / (1 - t)."""
+    begin = Condition(lambda u, x: u(x) - 1, lambda points: points[:, 0] == 0)
+    u = solve(
+        Problem(Box((0.0,), (1.5,)), lambda u, x: derivative(u, x, 0) - u(x) ** 2, [begin], is_linear=False),
+        max_features=150,
+    )
+    assert u.remark.startswith("not solved")
+    assert u.error_bound == np.inf
+
+
+def test_windows_know_time_from_the_conditions():
+    assert time_axis(pendulum(1.0)) == 0
+    assert time_axis(line(laplacian)) is None
+    assert time_axis(READY_HEAT) == 1
+
+
+READY_HEAT = Problem(
+    Box((0.0, 0.0), (1.0, 0.2)),
+    lambda u, x: derivative(u, x, 1) - laplacian(u, x),
+    [Condition(lambda u, x: u(x), lambda points: points[:, 1] < 0.2)],
+)
+
+
+def test_a_start_that_is_a_function_or_a_solution():
+    def bratu(rate, start):
+        interior = lambda u, x: derivative(u, x, 0, 2) + rate * jnp.exp(u(x))  # noqa: E731
+        return Problem(Box((0.0,), (1.0,)), interior, [Condition(lambda u, x: u(x))], is_linear=False, start=start)
+
+    def exact(rate, theta):  # theta = sqrt(2 rate) cosh(theta / 4)
+        for _ in range(50):
+            slope = 1 - np.sqrt(2 * rate) * np.sinh(theta / 4) / 4
+            theta -= (theta - np.sqrt(2 * rate) * np.cosh(theta / 4)) / slope
+        return 2 * np.log(np.cosh(theta / 4))
+
+    upper = solve(bratu(2.0, lambda points: 6 * np.sin(np.pi * points[:, 0])), max_features=200)
+    lower = solve(bratu(2.0, None), max_features=200)
+    assert upper([[0.5]])[0, 0] == pytest.approx(exact(2.0, 8.0), rel=1e-8)
+    assert lower([[0.5]])[0, 0] == pytest.approx(exact(2.0, 2.0), rel=1e-8)
+    further = solve(bratu(1.5, upper), max_features=200)  # stays on its branch
+    assert further([[0.5]])[0, 0] == pytest.approx(exact(1.5, 9.0), rel=1e-6)
+    assert upper.remark == lower.remark == further.remark == ""
+
+
+def test_an_equation_whose_linearisation_is_0_at_constants():
+    """u'^2 = (1 + x)^2."""
+    begin = Condition(lambda u, x: u(x), lambda points: points[:, 0] == 0)
+    interior = lambda u, x: derivative(u, x, 0) ** 2 - (1 + x[0]) ** 2  # noqa: E731
+    problem = Problem(Box((0.0,), (1.0,)), interior, [begin], is_linear=False, start=lambda points: points[:, 0])
+    x = np.linspace(0, 1, 50)
+    np.testing.assert_allclose(solve(problem, max_features=200)(x[:, None])[:, 0], x + x**2 / 2, atol=1e-9)
+
+
+def test_a_periodic_direction_needs_no_condition_and_repeats_itself():
+    begin = Condition(lambda u, x: u(x) - jnp.sin(2 * jnp.pi * x[0]), lambda points: points[:, 1] == 0)
+    problem = Problem(
+        Box((0.0, 0.0), (1.0, 1.0), periodic=(0,)), lambda u, x: derivative(u, x, 1) + derivative(u, x, 0), [begin]
+    )
+    u, x = solve(problem, max_features=300), np.random.default_rng(0).random((200, 2))
+    np.testing.assert_allclose(u(x)[:, 0], np.sin(2 * np.pi * (x[:, 0] - x[:, 1])), atol=1e-6)
+    np.testing.assert_allclose(u(x), u(x + np.array([1.0, 0.0])), atol=1e-9)
+    assert not u.remark
 
 
 AT_START = lambda points: points[:, 0] == 0  # noqa: E731

@@ -68,7 +68,8 @@ UNKNOWN = Bound(np.inf, np.inf)
 def usual_sizes(problem: Problem, basis: Basis, groups: Sequence[Group]) -> tuple[np.ndarray, np.ndarray]:
     """Root mean squares of each group: for u as it starts, and for waves as long as the domain and as large as u."""
     start, size = Basis.of(problem, basis.coordinates), rms(basis.values(groups[0].points)) or 1.0
-    at_start = [rms(residual_of(start, group)) for group in groups]
+    nothing = Basis.constant(basis.coordinates, np.zeros(problem.num_unknowns)) if callable(problem.start) else start
+    at_start = [rms(residual_of(nothing, group)) for group in groups]
     scales = usual_scales(start, groups, NUM_LONG_WAVES)
     for_waves = [size * g.weight / (s * np.sqrt(len(g.points))) for g, s in zip(groups, scales, strict=True)]
     return np.array(at_start), np.array(for_waves)
@@ -89,6 +90,7 @@ def bound_error(problem: Problem, basis: Basis, before: Basis | None, held_out: 
         return Bound(worst, noticed)
     left_before = np.array([rms(residual_of(before, group)) for group in held_out])
     counts = left > AT_ROUNDING * changes.sizes
+    left_before = np.maximum(left_before, 1e-3 * AT_ROUNDING * changes.sizes)
     share = float(np.max(left[counts] / left_before[counts], initial=0.0))
     return Bound(
         min(worst, sharper(basis, held_out[0].points, share * basis.change_from(before, held_out[0].points))), noticed
@@ -171,17 +173,18 @@ class _Changes:
 
     def linearity(self) -> float:
         """1 / (1 - q), where q is by how much the change of all that should vanish differs from what was foreseen."""
-        step, foreseen = np.zeros(self.grown.coefficients.size), self.rows(self.groups, self.columns) @ self.least
-        length = max(1 / np.linalg.norm(foreseen), LEAST_STEP)  # as far as the residual allows, and above rounding
-        step[self.columns] = length * self.least
-        moved = self.grown.moved(step.reshape(self.grown.coefficients.shape))
-        found = np.concatenate(
-            [
+        foreseen, offs = self.rows(self.groups, self.columns) @ self.least, []
+        for times in (1, 10, 100, 1000):  # rounding disturbs the shortest step, and what holds for longer ones holds
+            step = np.zeros(self.grown.coefficients.size)
+            length = times * max(1 / np.linalg.norm(foreseen), LEAST_STEP)  # as far as the residual allows
+            step[self.columns] = length * self.least
+            moved = self.grown.moved(step.reshape(self.grown.coefficients.shape))
+            found = [
                 ((residual_of(moved, g) - residual_of(self.grown, g)) / (np.sqrt(len(g.points)) * unit)).ravel()
                 for g, unit in zip(self.groups, self.units, strict=True)
             ]
-        )
-        off = np.linalg.norm(found / length - foreseen) / np.linalg.norm(foreseen)
+            offs.append(np.linalg.norm(np.concatenate(found) / length - foreseen) / np.linalg.norm(foreseen))
+        off = np.nanmin([*offs, np.inf])
         return float(1 / (1 - off)) if off < 0.5 else np.inf
 
 

@@ -27,16 +27,23 @@ class Box:
     ----------
     low, high : sequences of float
         One number for each dimension.
+    periodic : sequence of int
+        Axes along which u repeats itself: there are no conditions at these ends, as waves of this period meet them.
     """
 
     low: tuple[float, ...]
     high: tuple[float, ...]
+    periodic: tuple[int, ...] = ()
 
     def __post_init__(self):
         if np.ndim(self.low) != 1 or np.shape(self.low) != np.shape(self.high) or not len(self.low):
             raise ValueError(f"a box needs as many lower as upper ends; got {self.low!r} and {self.high!r}")
         if not (np.isfinite([*self.low, *self.high]).all() and np.all(np.less(self.low, self.high))):
             raise ValueError(f"a box must have every lower end below its upper end; got {self.low!r} and {self.high!r}")
+        if not set(self.periodic) < set(range(len(self.low))):
+            raise ValueError(
+                f"periodic must be axes from 0 to {len(self.low) - 1}, not all of them; got {self.periodic!r}"
+            )
 
     @property
     def bounds(self) -> tuple[np.ndarray, np.ndarray]:
@@ -51,9 +58,10 @@ class Box:
         return low + (high - low) * _spread(random, num_points, len(low))
 
     def boundary(self, random, num_points: int) -> np.ndarray:
-        """Equally many points on every side; both ends of an interval."""
+        """Equally many points on every side that is not periodic; both ends of an interval."""
         low, high = self.bounds
-        sides = [(axis, end) for axis in range(len(low)) for end in (low[axis], high[axis])]
+        open_axes = [axis for axis in range(len(low)) if axis not in self.periodic]
+        sides = [(axis, end) for axis in open_axes for end in (low[axis], high[axis])]
         parts = []
         for number, (axis, end) in enumerate(sides):
             count = (num_points + number) // len(sides) or 1

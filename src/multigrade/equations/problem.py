@@ -86,8 +86,9 @@ class Problem:
         Number of unknown functions: real and imaginary part, a solution and its coefficient, ...
     is_linear : bool
         Promise that all of it is linear in u up to a constant: it is then solved in one step, and the promise checked.
-    start : sequence of float, optional
-        Constants that the unknowns start from in a problem that is not linear; 0 if not given.
+    start : sequence of float, function of points (N, d) -> (N,) or (N, num_unknowns), or Solution; optional
+        What the unknowns start from in a problem that is not linear: constants, or functions, which are fitted first.
+        A Solution of a problem nearby continues from it. 0 if not given.
     name : str
 
     Examples
@@ -107,14 +108,18 @@ class Problem:
     data: Sequence[Data] = ()
     num_unknowns: int = 1
     is_linear: bool = True
-    start: Sequence[float] | None = None
+    start: Sequence[float] | Callable[[np.ndarray], np.ndarray] | None = None
     name: str = "equation"
 
     def __post_init__(self):
         if not callable(self.interior):
             raise TypeError(f"interior must be a function of u and x; got {self.interior!r}")
-        if self.start is not None and np.shape(self.start) != (self.num_unknowns,):
-            raise ValueError(f"start must be {self.num_unknowns} numbers, one for each unknown; got {self.start!r}")
+        is_given = self.start is not None and not callable(self.start)
+        if is_given and np.shape(self.start) != (self.num_unknowns,):  # pyright: ignore[reportArgumentType]
+            raise ValueError(
+                f"start must be {self.num_unknowns} numbers, one for each unknown, a function of points or a Solution; "
+                f"got {self.start!r}"
+            )
         if self.num_unknowns < 1:
             raise ValueError(f"num_unknowns must be at least 1; got {self.num_unknowns!r}")
         for name, kind in (("conditions", Condition), ("data", Data)):

@@ -21,6 +21,8 @@ POINTS_PER_BLOCK = 512  # at a time, so that memory is bounded
 BLOCK_SIZES = (8, POINTS_PER_BLOCK)
 SINE_SIZES = (256, 512, 1024)  # and beyond that multiples of 512
 LAYERS_PER_AXIS = 2  # at most, see ``coordinates``
+START_WAVES = {1: 60, 2: 150}  # that a function to start from is fitted by
+START_PRECISION = 1e-10  # relative to the largest singular value: the start needs no more
 POOL = 30  # points of the boundary from which one is drawn, where there are layers
 
 
@@ -33,11 +35,31 @@ class Basis:
     layer: Layer  # W, b
     coefficients: np.ndarray  # (z + sines + 1, num_unknowns)
     model: MultiGrade
+    periodic: tuple[int, ...] = ()  # axes along which all features are
 
     @staticmethod
     def of(problem: Problem, coordinates: Coordinates | None = None) -> "Basis":
-        start = np.zeros(problem.num_unknowns) if problem.start is None else problem.start
-        return Basis.constant(coordinates or Coordinates(*problem.domain.bounds), start)
+        """u as a problem starts from it; a function is fitted by the first waves of the lattice."""
+        is_function = callable(problem.start)
+        start = np.zeros(problem.num_unknowns) if problem.start is None or is_function else problem.start
+        basis = Basis.constant(coordinates or Coordinates(*problem.domain.bounds), start)  # pyright: ignore
+        basis = dataclasses.replace(basis, periodic=getattr(problem.domain, "periodic", ()))
+        if not is_function:
+            return basis
+        dimensions = len(basis.box.low)
+        grown = basis.grown(lattice(dimensions, START_WAVES.get(dimensions, 300)))
+        points = problem.domain.inside(np.random.default_rng(5), 3 * grown.num_features)
+        return grown.fitted(points, problem.start(points)).closed(basis)  # pyright: ignore
+
+    def fitted(self, points: np.ndarray, values) -> "Basis":
+        """With the coefficients of a small norm for which u has these values at points."""
+        values = np.asarray(values, float).reshape(len(points), -1)
+        if values.shape[1] != self.coefficients.shape[1] or not np.isfinite(values).all():
+            raise ValueError(
+                f"start must give {self.coefficients.shape[1]} finite numbers for each point; got shape {values.shape}"
+            )
+        coefficients = np.linalg.lstsq(self.features(points), values, rcond=START_PRECISION)[0]
+        return dataclasses.replace(self, coefficients=coefficients)
 
     @staticmethod
     def constant(coordinates: Coordinates, values: Sequence[float] | np.ndarray) -> "Basis":
@@ -63,7 +85,8 @@ class Basis:
 
     def grown(self, frequencies: np.ndarray) -> "Basis":
         """With further waves, given on the unit box of s, whose coefficients are 0."""
-        new = self.box.first_layer(frequencies)
+        twice = [2.0 if axis in self.periodic else 1.0 for axis in range(len(self.box.low))]
+        new = self.box.first_layer(frequencies * twice)  # whole periods, where halves are usual
         new = Layer(self.coordinates.mixing @ new.weight, new.bias)
         layer = Layer(*(np.concatenate([old, more], axis=-1) for old, more in zip(self.layer, new, strict=True)))
         zeros = np.zeros((len(new.bias), self.coefficients.shape[1]))
@@ -89,7 +112,9 @@ class Basis:
         """[z, sin(z W + b), 1] at points."""
         first = self.coordinates.first_layer
         z = np.hstack([points, np.arcsinh(points @ first.weight + first.bias)])
-        return np.column_stack([z, np.sin(z @ self.layer.weight + self.layer.bias), np.ones(len(z))])
+        features = np.column_stack([z, np.sin(z @ self.layer.weight + self.layer.bias), np.ones(len(z))])
+        features[:, list(self.periodic)] = 0  # the coordinate itself is not periodic
+        return features
 
     def values(self, points: np.ndarray) -> np.ndarray:
         """u at points, (N, num_unknowns)."""
@@ -185,6 +210,7 @@ def jacobian(basis: Basis, group: Group) -> Iterator[tuple[np.ndarray, np.ndarra
         count = rows.stop - rows.start
         values, slopes = (np.asarray(array)[:count] for array in _jacobian_rows(group.residual, *arrays, part))
         slopes = slopes.reshape(*values.shape, -1, basis.coefficients.shape[1])[:, :, kept]
+        slopes[:, :, list(basis.periodic)] = 0
         if group.values is not None:
             values = values - group.values[rows]
         if group.row_weights is not None:
@@ -242,7 +268,13 @@ def usual_scales(basis: Basis, groups: Sequence[Group], num_waves: int = 50) -> 
     empty = Layer(np.empty((num_z, 0)), np.empty(0))
     ends = np.concatenate([basis.coefficients[:num_z], basis.coefficients[-1:]])
     usual = dataclasses.replace(basis, layer=empty, coefficients=ends)
-    return row_scales(usual.grown(lattice(len(basis.box.low), num_waves)), groups)
+    waves = lattice(len(basis.box.low), num_waves)
+    try:
+        return row_scales(usual.grown(waves), groups)
+    except ValueError:
+        if not basis.num_waves:
+            raise
+        return row_scales(basis.grown(waves), groups)  # without its waves u is where nothing depends on it
 
 
 # ---- points ----------------------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from ..extras import require
 from ..files import check_output, finite, read_arrays, telling_damage, write_arrays
 from ..model import MultiGrade, model_from_arrays, model_to_arrays
 from .domains import Domain
+from .windows import Windows
 
 UNSOLVED = 0.03  # a held-out residual, relative to that of u = 0, that is no solution
 UNSURE = 0.03  # a bound on the relative error of u that calls for a remark
@@ -71,8 +72,8 @@ class Solution:
     name : str
     domain : Domain
         None where the solution was read from a file.
-    model : MultiGrade
-        u as a sum of grades.
+    model : MultiGrade or Windows
+        u as a sum of grades; or one grade for each window of time.
     records : tuple of GradeRecord
     residuals : mapping
         Root mean squares at held-out points, by name of what should vanish.
@@ -88,7 +89,7 @@ class Solution:
 
     name: str
     domain: Domain | None
-    model: MultiGrade
+    model: MultiGrade | Windows
     records: tuple[GradeRecord, ...]
     residuals: Mapping[str, float]
     seconds: float
@@ -106,6 +107,8 @@ class Solution:
     @property
     def num_features(self) -> int:
         """Features of u, the constant among them; those of a grade that was left out are not counted."""
+        if isinstance(self.model, Windows):
+            return self.model.num_features
         _, output = self.model.grades[-1].params  # of all grades so far
         return len(output.weight) + 1
 
@@ -136,7 +139,8 @@ class Solution:
         return np.concatenate(parts)
 
     def _as_points(self, points) -> np.ndarray:
-        points, dimensions = np.asarray(points, np.float64), self.model.grades[0].network.widths[0]
+        model, points = self.model, np.asarray(points, np.float64)
+        dimensions = model.weights.shape[1] if isinstance(model, Windows) else model.grades[0].network.widths[0]
         if points.ndim != 2 or points.shape[1] != dimensions:
             raise ValueError(f"points must have shape (N, {dimensions}); got {points.shape}")
         return points
@@ -145,17 +149,25 @@ class Solution:
         """``operator(u, x)`` at points (N, d), for instance ``lambda u, x: laplacian(u, x)``: (N, k)."""
         points = self._as_points(points)
         with jax.enable_x64(True):
+            model = self.model
 
-            def u(x):
-                values = self.model(x[None])[0]
-                return values[0] if values.shape[0] == 1 else values
+            def row(x, number):
+                def u(x):
+                    values = model.at(number, x) if isinstance(model, Windows) else model(x[None])[0]
+                    return values[0] if values.shape[0] == 1 else values
 
-            rows = jax.jit(jax.vmap(lambda x: jnp.atleast_1d(operator(u, x))))
-            return np.asarray(rows(jnp.asarray(points)))
+                return jnp.atleast_1d(operator(u, x))
+
+            numbers = model.number(points) if isinstance(model, Windows) else np.zeros(len(points), int)
+            return np.asarray(jax.jit(jax.vmap(row))(jnp.asarray(points), numbers))
 
     def save(self, path: str | os.PathLike) -> None:
         """Write u and its records as safetensors; ``load_solution`` reads them."""
-        arrays, networks = model_to_arrays(self.model)
+        if isinstance(self.model, Windows):
+            arrays = dataclasses.asdict(self.model)
+            networks = {"time_axis": arrays.pop("axis")}
+        else:
+            arrays, networks = model_to_arrays(self.model)
         records = [finite(dataclasses.asdict(record)) for record in self.records]
         ends = {"residuals": dict(self.residuals), "seconds": self.seconds, "remark": self.remark}
         bound = finite(self.error_bound)
@@ -218,7 +230,9 @@ def load_solution(path: str | os.PathLike) -> Solution:
     """
     arrays, description, _ = read_arrays(path, "solution")
     with telling_damage(path, "solution"):
-        model = model_from_arrays(arrays, description["model"])
+        networks = description["model"]
+        is_split = isinstance(networks, dict) and "time_axis" in networks
+        model = Windows(axis=networks["time_axis"], **arrays) if is_split else model_from_arrays(arrays, networks)
         records = tuple(
             GradeRecord(**{name: np.inf if value is None else value for name, value in fields.items()})
             for fields in description["records"]

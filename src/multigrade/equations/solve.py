@@ -11,6 +11,7 @@ grade resolves finer detail. Where u is steep in one place, the waves run over c
 leave a large residual.
 """
 
+import dataclasses
 import time
 from collections.abc import Callable, Iterator, Sequence
 
@@ -27,6 +28,7 @@ from .rows import Basis, draw_groups, norm, residual_of, rms, usual_scales
 from .solution import UNSOLVED, UNSURE, GradeRecord, Solution
 from .trials import choose_coordinates
 from .waves import free_waves, plan_grades, wave_number
+from .windows import solve_in_windows, time_axis
 
 NUM_HELD_OUT = 400  # points that only judge; our choice
 COARSE = 1e-3  # a held-out residual above, relative to that of u = 0: finer grades are tried, whatever they gain
@@ -79,20 +81,51 @@ def solve(
     """
     started = time.perf_counter()
     check_options(problem, max_features, tolerance, max_grades, first, stretch)
-    max_features = min(max_features, most_features(problem))
+    max_features, axis = min(max_features, most_features(problem)), time_axis(problem)
     with jax.enable_x64(True):
         solving = _Solving(
             problem, np.random.default_rng(seed), on_grade or (lambda record: None if quiet else print(record))
         )
         for waves, are_free in solving.choose(max_features, max_grades, first, stretch):
             is_late = time_limit is not None and time.perf_counter() - started > time_limit
-            if (solving.records and is_late) or solving.is_over(tolerance):
+            is_hopeless = axis is not None and not problem.is_linear and solving.is_unsure
+            if (solving.records and is_late) or is_hopeless or solving.is_over(tolerance):
                 break
             solving.add_grade(waves, are_free)
         solution = solving.result(time.perf_counter() - started)
+    # Windows cost far more than a linear problem in the plane that is nearly solved.
+    is_far = not solution.error_bound < 1 or len(problem.domain.bounds[0]) == 1 or not problem.is_linear
+    if solution.remark and axis is not None and is_far:
+        left = np.inf if time_limit is None else max(time_limit - solution.seconds, 0.0)
+        solution = _in_windows(solution, problem, axis, tolerance, seed, left, None if quiet else print)
     if not quiet:
         print(solution.sentence, flush=True)
     return solution.told()
+
+
+def _in_windows(solution: Solution, problem: Problem, axis: int, tolerance: float, seed: int, seconds: float, tell):
+    """The solution by windows of time, or the one at hand where that is surer of itself."""
+    begun = time.perf_counter()
+    found = solve_in_windows(problem, axis, tolerance, seed, seconds, tell or (lambda line: None))
+    if found is None:
+        return solution
+    windows, bound, worst, is_whole = found
+    spent, remark = time.perf_counter() - begun, ""
+    if not is_whole:
+        remark = (
+            f"not solved: by windows of time u was found until {windows.ends[-1]:.6g} of "
+            f"{problem.domain.bounds[1][axis]:.6g}: it may grow beyond all bounds or change too fast there, or more "
+            "time is needed"
+        )
+    elif not bound < UNSURE:
+        remark = f"not solved for sure: two solutions by windows differ; u may be wrong by {bound:.1e} of its size"
+    if remark and solution.error_bound < bound:
+        return solution
+    record = GradeRecord(windows.num_features, solution.records[-1].after, worst, worst, 1.0, spent, bound)
+    return dataclasses.replace(
+        solution, model=windows, records=(*solution.records, record), residuals={"windows of time": worst},
+        seconds=solution.seconds + spent, remark=remark, error_bound=bound,
+    )  # fmt: skip
 
 
 class _Solving:
@@ -109,29 +142,38 @@ class _Solving:
         self.held_out = draw_groups(self.problem, self.basis, self.random, NUM_HELD_OUT, NUM_HELD_OUT)
         check_finite(self.problem, self.basis, self.held_out)
         self.scales = usual_scales(self.basis, self.held_out)
-        self.zero = norm(self.basis, self.held_out, self.scales) or 1.0
+        nothing = Basis.constant(self.basis.coordinates, np.zeros(self.problem.num_unknowns))
+        is_function = callable(self.problem.start)
+        self.zero = norm(nothing if is_function else self.basis, self.held_out, self.scales) or 1.0
 
     def choose(
         self, max_features: int, max_grades: int, first: int | None, stretch
     ) -> Iterator[tuple[np.ndarray, bool]]:
         """The waves of each grade, one after the other, and whether they are free."""
-        radius = wave_number(self.problem, self.basis)
-        if first is None:
+        is_free = not (callable(self.problem.start) or self.basis.periodic)  # to choose waves and coordinates
+        num_start, radius = self.basis.num_waves, wave_number(self.problem, self.basis) if is_free else 0.0
+        if first is None and is_free:
             free = free_waves(self.problem, self.basis, radius, max_features // 2)
             if len(free):
                 yield free, True
         lengths = self.basis.box.lengths
         shape = lengths / lengths.max() if isinstance(stretch, str) else np.asarray(stretch, float)
-        if isinstance(stretch, str) and not radius and not isinstance(self.problem.domain, PointCloud):
+        is_free &= not isinstance(self.problem.domain, PointCloud)
+        if isinstance(stretch, str) and not radius and is_free:
             coordinates, shape = choose_coordinates(self.problem, self.basis, shape)
             if coordinates.layers:
                 self.basis = Basis.of(self.problem, coordinates)
                 self._hold_out()
-        num_free = self.basis.num_waves
+        num_free = self.basis.num_waves - num_start
         for count in plan_grades(first, radius, shape, max_features - 2 * num_free, max_grades):
             num_kept = self.basis.num_waves - num_free  # those of a grade that was left out are among the next ones
             num_new = max((count - self.basis.num_features) // 2 + num_free, 1)
             yield lattice(len(lengths), num_kept + num_new, shape)[num_kept:], False
+
+    @property
+    def is_unsure(self) -> bool:
+        """Whether two grades have not come near a solution."""
+        return len(self.records) >= 2 and not self.bound.error < UNSURE and self.records[-1].held_out > COARSE
 
     def is_over(self, tolerance: float) -> bool:
         if self.is_last or not self.records or self.bound.error < tolerance:
