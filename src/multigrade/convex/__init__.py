@@ -19,6 +19,7 @@ from .certificate import (
     full_dual_norm,
     largest_regularisation,
 )
+from .classifier import solve_classifier
 from .columns import PatternSearch, solve_by_columns, violating_patterns
 from .exact import solve_exact
 from .grades import ConvexFit, ConvexGrade, fit_convex_grades
@@ -50,6 +51,7 @@ __all__ = [
     "predict",
     "sample_patterns",
     "solve_by_columns",
+    "solve_classifier",
     "solve_exact",
     "solve_first_order",
     "solve_gated",

@@ -91,13 +91,13 @@ def _relative(objective: float, bound: float) -> float:
     return max(objective - bound, 0.0) / objective if objective > 0 else 0.0
 
 
-def _own_objective(program: ConvexProgram, weights: np.ndarray) -> float:
-    """The objective with each group as the neuron it stands for, sum +-(X u_i)_+, in or out of its cone."""
-    error = -program.targets
+def own_fit(program: ConvexProgram, weights: np.ndarray) -> np.ndarray:
+    """Outputs with each group as the neuron it stands for, sum +-(X u_i)_+, in or out of its cone."""
+    fit = np.zeros_like(program.targets)
     for k, i in np.ndindex(weights.shape[:2]):
         used = weights[k, i][np.any(weights[k, i] != 0, axis=1)]
-        error[:, k] += (1 - 2 * i) * np.maximum(used @ program.inputs.T, 0.0).sum(axis=0)
-    return float(0.5 * np.sum(error**2) + program.regularisation * np.linalg.norm(weights, axis=-1).sum())
+        fit[:, k] += (1 - 2 * i) * np.maximum(used @ program.inputs.T, 0.0).sum(axis=0)
+    return fit
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -144,7 +144,9 @@ def certify(
     ConvexSolution
         The point with its certificate.
     """
-    value = max(objective(program, weights), _own_objective(program, weights))
+    error = own_fit(program, weights) - program.targets
+    own = 0.5 * np.sum(error**2) + program.regularisation * np.linalg.norm(weights, axis=-1).sum()
+    value = max(objective(program, weights), float(own))
     bound, full_bound = dual_bounds(program, weights, duals)
     certificate = Certificate(value, bound, full_bound, program.num_patterns, program.is_full, iterations, outcome)
     if outcome is Outcome.CONVERGED and certificate.pattern_gap > tolerance:
@@ -236,15 +238,20 @@ def dual_bounds(program: ConvexProgram, weights: np.ndarray, duals: np.ndarray |
     residuals = program.targets - predict(program, weights) if duals is None else duals
     bound = full_bound = 0.0
     for residual, target in zip(residuals.T, program.targets.T, strict=True):
-        norm = float(dual_norms(program, residual).max())
-        if program.slack is not None:
-            norm += 2 * float(np.abs(residual) @ (program.slack + outside_row_space(program.inputs)))
-            if is_far(program):
-                norm = min(norm, far_norm(program, residual))
-        full_norm = norm if program.is_full else full_dual_norm(program, residual)
+        norm, full_norm = largest_dual_norms(program, residual)
         bound += scaled_dual_value(residual, target, norm, program.regularisation)
         full_bound += scaled_dual_value(residual, target, full_norm, program.regularisation)
     return bound, full_bound
+
+
+def largest_dual_norms(program: ConvexProgram, dual: np.ndarray) -> tuple[float, float]:
+    """n(lambda) over the program's patterns, and over all, with what rounding and merged rows may hide."""
+    norm = float(dual_norms(program, dual).max())
+    if program.slack is not None:
+        norm += 2 * float(np.abs(dual) @ (program.slack + outside_row_space(program.inputs)))
+        if is_far(program):
+            norm = min(norm, far_norm(program, dual))
+    return norm, norm if program.is_full else full_dual_norm(program, dual)
 
 
 def scaled_dual_value(residual: np.ndarray, target: np.ndarray, norm: float, regularisation: float) -> float:
