@@ -11,11 +11,17 @@ the objectives fall: p_{l+1} <= 1/2 ||e_{l+1}||^2 <= p_l.
 """
 
 import dataclasses
+import time
 from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from ..networks import Layer, Network
+from ..training.driver import Growth, Trial, grow
+from ..training.observers import Observer
+from ..training.record import Outcome as Ending
+from ..training.record import RunRecord
 from .certificate import Certificate, ConvexSolution
 from .columns import DEFAULT_SEARCH, PatternSearch, solve_by_columns
 from .network import evaluate, hidden_features, to_network
@@ -56,9 +62,11 @@ class ConvexFit:
     Parameters
     ----------
     grades : the grades in the order in which they were solved
+    records : one for each: its neurons, its mean loss, its gap over all patterns, its certificate in words
     """
 
     grades: tuple[ConvexGrade, ...]
+    records: tuple[RunRecord, ...] = ()
 
     def staged_predict(self, inputs) -> Iterator[np.ndarray]:
         """Predictions after one grade, two grades, ...; float64, (points, outputs)."""
@@ -85,7 +93,7 @@ def fit_convex_grades(
     search: PatternSearch = DEFAULT_SEARCH,
     tolerance: float = 1e-4,
     solver: str = "newton",
-    on_grade: Callable[[int, ConvexGrade], None] | None = None,
+    observers: Sequence[Observer] = (),
 ) -> ConvexFit:
     """Grades of two-layer ReLU networks, each the optimum of its convex program to a relative gap of ``tolerance``.
 
@@ -100,7 +108,7 @@ def fit_convex_grades(
     search : how many patterns are listed, and how others are searched for
     tolerance : the relative duality gap at which a solve stops
     solver : "newton", or "first_order" for more than some thousand points
-    on_grade : called with each grade's number, from 1, and the grade as soon as it is solved
+    observers : those with ``grade_ended(grade, record)`` are told of every grade as soon as it is solved
 
     Returns
     -------
@@ -111,18 +119,47 @@ def fit_convex_grades(
     if solver not in SOLVERS:
         raise ValueError(f"solver must be one of {', '.join(SOLVERS)}; got {solver!r}")
     features, residual, weight = check_data(inputs, targets, sample_weight)
-    grades = []
-    for number, strength in enumerate(strengths, start=1):
-        solution = solve_by_columns(
+
+    def solve(features, residual, strength: float) -> ConvexSolution:
+        return solve_by_columns(
             features, residual, regularisation=strength, sample_weight=weight, has_bias=has_bias,
             search=search, tolerance=tolerance, solver=SOLVERS[solver],
         )  # fmt: skip
-        grades.append(ConvexGrade(*to_network(solution), solution.certificate))
-        if on_grade is not None:
-            on_grade(number, grades[-1])
-        residual = residual - grades[-1].output(features)
-        features = grades[-1].features(features)
-    return ConvexFit(tuple(grades))
+
+    start = _Solved((), features, residual)
+    growth = grow(_Programs(tuple(strengths), solve), Growth(start), observers=observers)
+    return ConvexFit(growth.state.grades, growth.records)
+
+
+class _Solved(NamedTuple):
+    """The grades so far, the features that the next one reads, and what it is fitted to."""
+
+    grades: tuple[ConvexGrade, ...]
+    features: np.ndarray
+    residual: np.ndarray
+
+
+class _Programs(NamedTuple):
+    """Grades for the driver: one program for every beta, all of them kept."""
+
+    strengths: tuple[float, ...]
+    solve: Callable[..., ConvexSolution]
+
+    def propose(self, growth: Growth[_Solved]):
+        left = self.strengths[len(growth.tried) :]
+        return left[0] if left else Ending.FINISHED
+
+    def fit(self, growth: Growth[_Solved], proposal: float, time_left: float | None) -> Trial[_Solved]:
+        grades, features, residual = growth.state
+        started = time.perf_counter()
+        solution = self.solve(features, residual, proposal)
+        grade = ConvexGrade(*to_network(solution), solution.certificate)
+        residual = residual - grade.output(features)
+        record = RunRecord.solved(
+            grade.network.widths[1], 0.5 * float(np.mean(residual**2)), sentence=str(grade.certificate),
+            seconds=time.perf_counter() - started, relative_gap=grade.certificate.relative_gap,
+        )  # fmt: skip
+        return Trial(_Solved((*grades, grade), grade.features(features), residual), record)
 
 
 def _strengths(regularisation: float | Sequence[float], num_grades: int) -> np.ndarray:

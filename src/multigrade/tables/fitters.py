@@ -184,7 +184,7 @@ def fit_convex(estimator, rows: Rows, context: Context) -> Fitted:
                 regularisation=alpha * total,
                 sample_weight=rows.weights,
                 search=PatternSearch(seed=estimator._seed),
-                on_grade=_print_certificate if estimator.verbose else None,
+                observers=(_Certificates(),) if estimator.verbose else (),
             )
         for grade, stage in zip(fit.grades, fit.staged_predict(features), strict=True):
             params = jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float32), grade.params)
@@ -227,8 +227,16 @@ def so_far(estimator, continuing: bool, num_grades: int) -> tuple[MultiGrade, tu
     return MultiGrade(estimator.model_.grades[:num_kept]), records[:num_kept], estimator._certificates
 
 
-def _print_certificate(number: int, grade) -> None:
-    print(f"grade {number}: {grade.certificate}")
+class _Certificates:
+    """Prints the certificate of every grade as soon as it is solved."""
+
+    name, every = "certificates", None
+
+    def observe(self, snapshot, carry):
+        return None
+
+    def grade_ended(self, grade: int, record: RunRecord) -> None:
+        print(f"grade {grade + 1}: {record.sentence}")
 
 
 def _print_solved(record: RunRecord) -> None:
