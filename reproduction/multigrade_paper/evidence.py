@@ -224,14 +224,16 @@ def is_paper(saved: Saved) -> bool:
 def thin(saved: Saved) -> Saved:
     """The result without pictures, its records and arrays with fewer rows."""
     result = saved.result
-    records = tuple(_thin_record(record) for record in result.records)
+    # Copies of a short run are compared record by record.
+    is_short = bool(saved.job.setup.grades)
+    records = tuple(_thin_record(record, len(record.steps) if is_short else WHOLE) for record in result.records)
     strides = {name: max(array.shape[-1] // POINTS, 1) if array.ndim else 1 for name, array in result.arrays.items()}
     arrays = {name: array[..., :: strides[name]] if array.ndim else array for name, array in result.arrays.items()}
     return saved._replace(result=Result(result.metrics, records, arrays))
 
 
-def _thin_record(record: RunRecord) -> RunRecord:
-    rows = _choose_rows(record)
+def _thin_record(record: RunRecord, whole: int) -> RunRecord:
+    rows = _choose_rows(record, whole)
     columns = {name: column[rows] for name, column in record.columns.items()
                if name in KEPT_COLUMNS or name.startswith(METRIC)}  # fmt: skip
     for name in ("train_loss", "psnr"):
@@ -246,10 +248,10 @@ def _thin_record(record: RunRecord) -> RunRecord:
     return dataclasses.replace(record, columns=columns, observations=observations)
 
 
-def _choose_rows(record: RunRecord) -> np.ndarray:
+def _choose_rows(record: RunRecord, whole: int) -> np.ndarray:
     """Which rows are kept: every k-th, the extremes between them, those around the middle step, the last."""
     num, loss = len(record.steps), record.train_loss
-    if num <= WHOLE:
+    if num <= whole:
         return np.arange(num)
     stride = 100 if num >= 5000 else max(num // STRETCHES, 1)
     starts = np.arange(0, num, stride)

@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from multigrade.cli import app
-from multigrade_paper.claims import claims, verdicts
+from multigrade_paper.claims import Status, claims, verdicts
 from multigrade_paper.claims.measures import rises
 from multigrade_paper.evidence import Evidence, open_results, read_tried, thin
 from multigrade_paper.job import Job, Result, Saved
@@ -31,6 +31,16 @@ def test_the_page_is_current(evidence):
     """If not: multigrade evidence reproduction/evidence --page docs/verdicts.md"""
     made = verdict_page.page(list(evidence.all()), read_tried(evidence.path))
     assert (ROOT / "docs" / "verdicts.md").read_text() == made
+
+
+def test_the_replays_meet_the_record_where_they_must(evidence):
+    """The calm run's four grades within 0.2 %, grade 1 of setting 1 within 0.1 %, SGDL inside its band to 200,000."""
+    found = {verdict.claim.id: verdict for verdict in verdicts(list(evidence.all()))}
+    calm = [f"recorded/denoising-mgdl/grade-{grade}/{what}" for grade in range(1, 5) for what in ("train", "psnr")]
+    for name in (*calm, "recorded/synthetic-1-mgdl/grade-1/train", "recorded/synthetic-2-sgdl/loss-to-200000"):
+        assert found[name].status is Status.HOLDS, found[name].sentence
+    assert found["recorded/synthetic-1-mgdl/grade-1/validation"].status is Status.ROUNDING
+    assert "| 6 | 32,900 to 33,000 |" in (ROOT / "docs" / "verdicts.md").read_text()  # where copies part
 
 
 def test_every_claim_answers_a_question_of_the_reader_in_a_hurry():

@@ -5,18 +5,23 @@ to fail, by the first letters of its name.
 """
 
 import dataclasses
+import functools
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from importlib.resources import files
 
+import numpy as np
+
 from .. import catalogue, costs, recipes, rules
 from ..claims import Status, Verdict, verdicts
 from ..claims.ledger import DECIDED, ENOUGH
+from ..claims.measures import ends_restless
 from ..job import Job, Saved
 from . import searches
 
 COUNTED = tuple(Status)
+PARTED = 1e-3  # relative difference of losses at which copies have parted; our choice
 # What a reader in a hurry asks, and the claims that answer, by the ends of their names.
 QUESTIONS = (
     ("The theorems, measured on small networks", ("theorem/",), ("",)),
@@ -61,14 +66,23 @@ DEPARTURES = (
 def page(results: Sequence[Saved], tried: Mapping[str, str]) -> str:
     """The whole page, from results and what was tried."""
     found = verdicts(results)
-    parts = [_head(found), _hurry(found), _counts(found), _beside(), _audited(found), _costs(results)]
+    alone = sum(_is_alone(verdict, results) for verdict in found)
+    parts = [
+        _head(found, alone),
+        _hurry(found),
+        _counts(found),
+        _beside(),
+        _copies(results),
+        _audited(found),
+        _costs(results),
+    ]
     for name in dict.fromkeys(verdict.claim.id.partition("/")[0] for verdict in found):
         chosen = [verdict for verdict in found if verdict.claim.id.partition("/")[0] == name]
         parts.append(_item(name, chosen, results, tried))
     return "\n".join(parts)
 
 
-def _head(found: Sequence[Verdict]) -> str:
+def _head(found: Sequence[Verdict], alone: int) -> str:
     replays = [verdict for verdict in found if verdict.claim.id.startswith("recorded/")]
     papers = [verdict for verdict in found if verdict not in replays]
     changed = [verdict.claim.id for verdict in found if rules.changed(verdict.claim.id)]
@@ -77,6 +91,7 @@ def _head(found: Sequence[Verdict]) -> str:
 Of **{len(papers)} claims of the paper {_decided(papers)}**.
 Of {len(found) - len(papers)} outcomes that the authors recorded, {_decided(replays)}: does a replay end where their run
 ended?
+{alone} of these verdicts rest on one copy of a run that oscillates, and say so.
 
 Only runs by `--recipe paper` decide. They start from the authors' own random numbers (weights, points, noise) and take
 their networks, derivative of ReLU at 0, rates, epochs and stopping rules, experiment by experiment; what still departs
@@ -110,6 +125,27 @@ def _decided(found: Sequence[Verdict]) -> str:
     each = ", ".join(f"{counts[status]} {status if counts[status] == 1 else status.plural}"
                      for status in DECIDED if counts[status])  # fmt: skip
     return f"{sum(counts[status] for status in DECIDED)} are decided: {each}"
+
+
+def _copies(results: Sequence[Saved]) -> str:
+    """For each run that has copies: until when their losses agree, and where they end."""
+    groups: dict[str, list[Saved]] = {}
+    for saved in results:
+        if saved.result.records and saved.job.setup.recipe == "paper" and saved.job.setup.seed == 0:
+            groups.setdefault(f"{saved.job.item}: {saved.job.label.split(' copy ')[0]}", []).append(saved)
+    rows = []
+    for name, copies in sorted(groups.items()):
+        if len(copies) < 2:
+            continue
+        first, *others = sorted(copies, key=lambda saved: saved.job.setup.copy)
+        steps = functools.reduce(np.intersect1d, (saved.result.records[0].steps for saved in copies))
+        losses = [r.train_loss[np.isin(r.steps, steps)] for r in (s.result.records[0] for s in (first, *others))]
+        apart = np.flatnonzero(np.ptp(losses, axis=0) > PARTED * np.min(losses, axis=0))
+        when = f"{steps[apart[0] - 1]:,} to {steps[apart[0]]:,}" if apart.size and apart[0] else "never"
+        ends = np.array([saved.result.metrics["grades_train_loss"][-1] for saved in copies])
+        rows.append([name, str(len(copies)), when, f"{np.median(ends):.4g} ({ends.min():.4g} to {ends.max():.4g})"])
+    head = ["run", "copies", f"they part by {PARTED:.1%} between epochs", "training loss at the end: median (range)"]
+    return f"\n## Where copies part\n\n{_table(head, rows)}" if rows else ""
 
 
 def _audited(found: Sequence[Verdict]) -> str:
@@ -226,7 +262,8 @@ def _item(name: str, chosen: Sequence[Verdict], results: Sequence[Saved], tried:
         claim = verdict.claim
         said = f"{claim.statement} *{claim.place}; holds if: {claim.tolerance}*"
         others = f"(further draws: {', '.join(map(str, verdict.others))})" if verdict.others else ""
-        notes = [others, _tried(verdict, tried), rules.changed(claim.id)]
+        few = "(one copy of a run that oscillates: others may end elsewhere)" if _is_alone(verdict, results) else ""
+        notes = [few, others, _tried(verdict, tried), rules.changed(claim.id)]
         if claim.constructed and verdict.status is Status.CONSTRUCTED:
             notes.append(claim.constructed)
         ours = " ".join(part for part in (verdict.sentence, *notes) if part)
@@ -234,6 +271,14 @@ def _item(name: str, chosen: Sequence[Verdict], results: Sequence[Saved], tried:
         rows.append([f"`{claim.id}`", said, f"**{verdict.status}**", claim.recorded, ours, keys])
     head = ["claim", "what the paper says", "verdict", "recorded by the authors", "ours", "runs"]
     return f"\n## {name}\n\n" + _table(head, rows)
+
+
+def _is_alone(verdict: Verdict, results: Sequence[Saved]) -> bool:
+    """Whether a verdict rests on a single copy of a run whose loss rises so often that rounding steers it."""
+    if verdict.copies != 1 or verdict.status not in (Status.HOLDS, Status.FAILS):
+        return False
+    used = [saved for saved in results if saved.job.key in verdict.keys and saved.job.kind.endswith("descent")]
+    return ends_restless({"": used})
 
 
 def _tried(verdict: Verdict, tried: Mapping[str, str]) -> str:
