@@ -145,8 +145,12 @@ def with_description(path: Path, kind: str, text: str, arrays=None) -> None:
 DEEP = "[" * 3000 + "]" * 3000
 NETWORKS = '{"type": "Members", "num": 2, "sub": ' * 1000 + "{}" + "}" * 1000
 
+NESTED = '{"sub": ' * 100 + "{}" + "}" * 100  # which Python can read, but what walks through it could not
 
-@pytest.mark.parametrize("text", [DEEP, '{"model": [' + NETWORKS + "]}", "[1]", "3", "{", '{"a": 1e999, "a": NaN'])
+
+@pytest.mark.parametrize(
+    "text", [DEEP, '{"model": [' + NETWORKS + "]}", NESTED, "[1]", "3", "{", '{"a": 1e999, "a": NaN']
+)
 def test_descriptions_that_are_none_are_refused_in_one_line(text, tmp_path):
     with_description(tmp_path / "a", "model", text)
     with pytest.raises(ValueError, match="is damaged: its description"):

@@ -76,6 +76,9 @@ def _from_file(path: str | os.PathLike, arrays: dict[str, np.ndarray], descripti
     if not estimator.grades_ or not all(np.isfinite(arrays[name]).all() for name in SCALES):
         raise ValueError(f"{path} is damaged: it has no grade, or means or scales that are not finite numbers")
     for name in SCALES:
+        shape = arrays[name].shape
+        if len(shape) != 1 or not shape[0] or shape != arrays[name.replace("scale", "mean")].shape:
+            raise ValueError(f"{path} is damaged: {name} must be a number for each column; got shape {shape}")
         setattr(estimator, name, arrays[name])
     estimator._records = {n: a for n, a in arrays.items() if n.startswith("record")}, description["records"]
     if not all(isinstance(end["num_steps"], int) for end in description["records"]):
