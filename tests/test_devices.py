@@ -1,6 +1,7 @@
 """One fit over several devices is the fit on one, up to rounding: run on a CPU that is made four devices."""
 
 import os
+import socket
 import subprocess
 import sys
 
@@ -99,3 +100,31 @@ def test_a_checkpoint_belongs_to_its_devices(tmp_path):
     fit_grades(structure, x, x, Plan(1), devices=jax.devices()[:1], checkpoint=tmp_path / "fit.checkpoint")
     with pytest.raises(ValueError, match=r"other settings \(devices differ\)"):
         fit_grades(structure, x, x, Plan(1), checkpoint=tmp_path / "fit.checkpoint")
+
+
+@pytest.mark.slow
+def test_two_processes_agree_with_one_to_the_bit_also_after_one_was_lost(tmp_path):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+
+    def start(name, *place, **more):
+        command = [sys.executable, "-m", "tests.several_processes", str(tmp_path / name), *place]
+        return subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, **more}
+        )
+
+    one = start("one", XLA_FLAGS="--xla_force_host_platform_device_count=2")
+    lost = [start("two", port, process, DIE="1") for process in "01"]
+    told = lost[0].communicate(timeout=300)[1].splitlines()[-1]
+    lost[1].communicate(timeout=300)
+    assert lost[1].returncode == 3
+    assert told.startswith(
+        "RuntimeError: a process of the run was lost after step 20 of grade 2; start all of them again"
+    )
+    both = [start("two", port, process) for process in "01"]
+    for process in (one, *both):
+        said = process.communicate(timeout=300)
+        assert process.returncode == 0, said
+    assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
+    np.testing.assert_array_equal(np.load(tmp_path / "one.npy"), np.load(tmp_path / "two.npy"))

@@ -82,6 +82,8 @@ class Checkpoint:
 
     def save(self, model: MultiGrade, records: tuple[RunRecord, ...], auxiliary, running: Arrays | None) -> None:
         """``auxiliary`` is what the last finished grade hands to the next: an array, or () for nothing."""
+        if jax.process_index():  # of several processes the first one writes
+            return
         arrays = {f"model/{name}": array for name, array in grades_to_arrays(model.grades).items()}
         of_records, ends = records_to_arrays(records)
         arrays |= of_records

@@ -4,8 +4,10 @@
 
 and likewise its gradient: one sum over the devices (psum) per step. Rows are filled up to a multiple of the number of
 devices with rows of weight 0. The result is that of one device up to rounding, random batches included: the same rows
-are drawn. ``fit_grades(..., devices=4)`` uses this; on a CPU, XLA_FLAGS=--xla_force_host_platform_device_count=4 makes
-four devices of one.
+are drawn. Batches that are fed from the host are shared out instead, and XLA divides the steps (``share``), also over
+several processes that ``jax.distributed`` has joined: all run the same program on the same data, each computes its
+share of every batch, and the first one writes checkpoints. ``fit_grades(..., devices=4)`` uses this; on a
+CPU, XLA_FLAGS=--xla_force_host_platform_device_count=4 makes four devices of one.
 """
 
 import dataclasses
@@ -37,6 +39,16 @@ class Spread:
         sharding = NamedSharding(self.mesh, PartitionSpec(AXIS))
         return jax.tree.map(lambda leaf: jax.device_put(filled(leaf, self.mesh.size), sharding), rows)
 
+    def share(self, batch):
+        """A batch that every process has, each device given its share of the rows: the steps are then data-parallel."""
+        sharding = NamedSharding(self.mesh, PartitionSpec(AXIS))
+        return jax.tree.map(lambda leaf: _placed(leaf, sharding), batch)
+
+    def repeat(self, tree):
+        """The same arrays on every device."""
+        sharding = NamedSharding(self.mesh, PartitionSpec())
+        return jax.tree.map(lambda leaf: _placed(leaf, sharding), tree)
+
     def objective(self, objective: LeastSquares) -> "SpreadLeastSquares":
         return SpreadLeastSquares(objective, self.mesh)
 
@@ -59,6 +71,14 @@ def spread_over(devices: int | Sequence[Any], num_rows: int) -> Spread:
     return Spread(Mesh(np.array(devices), (AXIS,)), num_rows)
 
 
+def _placed(leaf, sharding: NamedSharding):
+    if isinstance(leaf, Array) and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+        data = _placed(jax.random.key_data(leaf), sharding)
+        return jax.random.wrap_key_data(data)
+    numbers = np.asarray(leaf)
+    return jax.make_array_from_callback(numbers.shape, sharding, lambda index: numbers[index])
+
+
 def placed_like(data, state):
     """The state on all devices over which the data is shared out; as it is where the data is on one.
 
@@ -66,7 +86,7 @@ def placed_like(data, state):
     """
     shardings = [leaf.sharding for leaf in jax.tree.leaves(data) if isinstance(leaf, Array)]
     meshes = [sharding.mesh for sharding in shardings if isinstance(sharding, NamedSharding)]
-    return jax.device_put(state, NamedSharding(meshes[0], PartitionSpec())) if meshes else state
+    return Spread(meshes[0], 0).repeat(state) if meshes else state
 
 
 def filled(array: Array, multiple: int) -> Array:

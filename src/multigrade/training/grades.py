@@ -123,7 +123,7 @@ def train_grades(
     check_structure(structure, start.model)
     plan.check_grades(len(structure))
     file = _checkpoint_file(checkpoint, structure, plan, start)
-    with alone_with(file and file.path):
+    with alone_with(None if file is None or jax.process_index() else file.path):
         room = _Descent(structure, plan, start, enough, file)
         if plan.while_better:
             room.left_over = _given_leave_over(structure, task, start.model)

@@ -205,8 +205,16 @@ class _Host:
                 return self._cut_off(state, Outcome.OBSERVER, reason)
             chunk_started = time.perf_counter()
             asked = min(num_steps, self._steps_until_due(step))
-            state, tables, count = self.advance(self.transformation, self.program, state, jnp.int32(asked))
-            self._keep(*tables, int(count))
+            try:
+                state, tables, count = self.advance(self.transformation, self.program, state, jnp.int32(asked))
+                self._keep(*tables, int(count))
+            except jax.errors.JaxRuntimeError as error:
+                if jax.process_count() == 1:
+                    raise
+                raise RuntimeError(
+                    f"a process of the run was lost after step {step} of grade {self.grade + 1}; start all of them "
+                    f"again, and the run goes on from its checkpoint ({str(error).splitlines()[0]})"
+                ) from None
             now = time.perf_counter()
             self.seconds = before + now - started
             num_steps = _next_num_steps(num_steps, asked, now - chunk_started)

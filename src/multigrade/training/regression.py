@@ -189,21 +189,28 @@ class _StreamedTask:
 
     few: _RegressionTask
     feed: Feed
+    spread: Spread | None = None
 
     def problem(self, network: AnyNetwork, index: int) -> GradeProblem:
-        problem = self.few.problem(network, index)
+        problem, spread = self.few.problem(network, index), self.spread
 
         def feed(step: int) -> Rows:
             features, targets, prediction = self.feed(step)
-            return self.few.rows(LeftOver(features, targets - prediction, prediction, None), problem.scale)
+            rows = self.few.rows(LeftOver(features, targets - prediction, prediction, None), problem.scale)
+            return rows if spread is None else spread.share(rows)
 
-        return problem._replace(sampler=FullBatch(), feed=feed)
+        problem = problem._replace(sampler=FullBatch(), feed=feed)
+        if spread is None:
+            return problem
+        placed = spread.repeat({name: getattr(problem, name) for name in ("data", "validation", "metrics")})
+        on_one = lambda leaf: jnp.asarray(np.asarray(leaf))  # noqa: E731 - frozen grades are applied by each process
+        return problem._replace(**placed, finish=lambda params: (jax.tree.map(on_one, params), ""))
 
     def after(self, grade: Grade, auxiliary=()) -> "_StreamedTask":
-        return _StreamedTask(self.few.after(grade), self.feed.after(grade))
+        return dataclasses.replace(self, few=self.few.after(grade), feed=self.feed.after(grade))
 
 
-def _streamed_task(structure: Structure, batches: Batches, plan: Plan, regression: Regression, held_out):
+def _streamed_task(structure: Structure, batches: Batches, plan: Plan, regression: Regression, held_out, devices):
     """The task of the first grade, and what a checkpoint of it belongs to."""
     odd = [n for n in ("standardise_features", "solved_output") if getattr(regression, n)]
     if odd:
@@ -221,7 +228,11 @@ def _streamed_task(structure: Structure, batches: Batches, plan: Plan, regressio
     feed, few = make_feed(batches, as_targets, plan.batch_size, plan.seed)
     left = _checked_rows("inputs", "targets", structure, regression.loss, *few, None)
     task = _RegressionTask(regression, left, held_out, left.residual, regression.metrics, None)
-    return _StreamedTask(task, feed), [batches.num_rows, feed.size, feed.kept is None, batches.transform]
+    spread = None if devices is None else spread_over(devices, feed.size)
+    if spread and feed.size % spread.mesh.size:
+        raise ValueError(f"batches of {feed.size} rows cannot be shared out over {spread.mesh.size} devices")
+    identity = [batches.num_rows, feed.size, feed.kept is None, batches.transform]
+    return _StreamedTask(task, feed, spread), identity
 
 
 def fit_grades(
@@ -277,6 +288,8 @@ def fit_grades(
         )
     if plan.while_better and validation is None:
         raise ValueError("while_better must be False without validation; got True")
+    if jax.process_count() > 1 and (plan.time_limit is not None or devices is None or not isinstance(inputs, Batches)):
+        raise ValueError("over several processes inputs must be Batches, devices given, and time_limit None")
     held_out = None
     if validation is not None:
         names = ("validation inputs", "validation targets")
@@ -285,10 +298,10 @@ def fit_grades(
         inputs, targets = Batches((inputs, targets)), None
     streamed = None
     if isinstance(inputs, Batches):
-        if targets is not None or sample_weight is not None or devices is not None:
-            raise ValueError("targets, sample_weight and devices must be None where inputs are Batches; got others")
-        task, streamed = _streamed_task(structure, inputs, plan, regression, held_out)
-        left, spread = task.few.left, None
+        if targets is not None or sample_weight is not None:
+            raise ValueError("targets and sample_weight must be None where inputs are Batches; got others")
+        task, streamed = _streamed_task(structure, inputs, plan, regression, held_out, devices)
+        left, spread = task.few.left, task.spread
     else:
         left = _checked_rows("inputs", "targets", structure, regression.loss, inputs, targets, sample_weight)
         spread = None if devices is None else spread_over(devices, len(left.residual))
