@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..sines import lattice
+from .bound import UNDETERMINED, UNDETERMINED_IN_1D, bound_error
 from .coordinates import Coordinates
 from .correction import corrected
 from .domains import Box
@@ -157,8 +158,9 @@ class Evolution:
             data.append(Data(moved, known, linear, condition.weight))
         return dataclasses.replace(self.problem, domain=domain, conditions=self.sides, data=data)
 
-    def run(self, tolerance: float, num_waves: int, deadline: float, tell) -> tuple[Windows, float, bool]:
-        """The windows, the largest residual of one, and whether the end was reached."""
+    def run(self, tolerance: float, num_waves: int, deadline: float, tell) -> tuple[Windows, float, bool] | None:
+        """The windows, the largest residual of one, and whether the end was reached; None where the first says that u
+        is not determined."""
         random, whole = np.random.default_rng(self.seed), self.high[self.axis] - self.low[self.axis]
         begin, length, solved, worst = self.low[self.axis], FIRST_WINDOW * whole, [], 0.0
         nothing = Basis.constant(Coordinates(*self.problem.domain.bounds), np.zeros(self.problem.num_unknowns))
@@ -178,6 +180,11 @@ class Evolution:
                 if length < SHORTEST * whole:
                     break
                 continue
+            if not solved:  # a condition that is missing would be missed in every window
+                held = draw_groups(problem, basis, random, 200, 100)
+                limit = UNDETERMINED_IN_1D if len(self.low) == 1 else UNDETERMINED
+                if bound_error(problem, basis, None, held).noticed < limit:
+                    return None
             solved.append((end, basis))
             worst, halved = max(worst, left), halved if is_stalled else []
             for k, (linear, _, points) in enumerate(self.starts):
@@ -188,7 +195,7 @@ class Evolution:
             begin, before = end, basis
             length = min(length * (WIDEN if left < FAR_BELOW * tolerance else 1.2), whole)
         if not solved:
-            raise ValueError("no window of time could be solved: the equation may be singular where time begins")
+            return None
         models = Windows(
             self.axis, np.array([self.low[self.axis], *(end for end, _ in solved)]),
             np.stack([b.layer.weight for _, b in solved]), np.stack([b.layer.bias for _, b in solved]),
@@ -225,16 +232,17 @@ def solve_in_windows(
     problem: Problem, axis: int, tolerance: float, seed: int, seconds: float, tell: Callable[[str], None]
 ) -> tuple[Windows, float, float, bool] | None:
     """The windows, the bound on the error of u relative to u, the largest residual, and whether the end was reached;
-    None where the conditions at the start are not linear."""
+    None where the conditions at the start are not linear or do not determine u."""
     evolution, deadline = Evolution(problem, axis, seed), time.perf_counter() + seconds
     num_waves = NUM_WAVES.get(len(evolution.low), 300)
     with jax.enable_x64(True):
         if not evolution.can_go_on:
             return None
-        first, _, _ = evolution.run(max(tolerance, ROUGHEST[0]), num_waves, time.perf_counter() + seconds / 3, tell)
-        second, worst, is_whole = evolution.run(
-            max(STRICTER * tolerance, ROUGHEST[1]), int(MORE * num_waves), deadline, tell
-        )
+        rough = evolution.run(max(tolerance, ROUGHEST[0]), num_waves, time.perf_counter() + seconds / 3, tell)
+        fine = rough and evolution.run(max(STRICTER * tolerance, ROUGHEST[1]), int(MORE * num_waves), deadline, tell)
+    if not rough or not fine:
+        return None
+    (first, _, _), (second, worst, is_whole) = rough, fine
     points = problem.domain.inside(np.random.default_rng(9), 4000)
     points = points[points[:, axis] <= min(first.ends[-1], second.ends[-1])]
     is_whole = is_whole and first.ends[-1] >= second.ends[-1]
