@@ -293,6 +293,15 @@ def test_a_disc_given_as_a_cloud_of_points():
         (lambda: solve(line(laplacian), tolerance=float("nan")), "tolerance must be at least 0; got nan"),
         (lambda: solve(line(laplacian), stretch="none"), 'stretch must be "auto" or 1 positive numbers'),
         (lambda: solve(line(laplacian), stretch=(1.0, 2.0)), 'stretch must be "auto" or 1 positive numbers'),
+        (
+            lambda: solve(
+                line(
+                    lambda u, x: derivative(lambda z: jnp.where(z[0] < 0.7, 1.0, 9.0) * derivative(u, z, 0), x, 0),
+                    [Condition(lambda u, x: u(x) - x[0])],
+                )
+            ),
+            r"differentiates something that jumps, at x = \[0.7\]",
+        ),
         (lambda: Box((0.0, 0.0), (1.0, 1.0), periodic=(2,)), "periodic must be axes from 0 to 1"),
         (
             lambda: solve(line(laplacian, start=lambda points: np.ones((len(points), 3)), is_linear=False)),

@@ -3,13 +3,17 @@
 import sys
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from ..sines import lattice
+from .derivatives import offs
 from .domains import PointCloud
 from .problem import Problem
 from .rows import Basis, Group, first_rows, index_error, is_where, jacobian, residual_of
 
+NUM_LOOKED_AT = 512  # points, for jumps
+A_JUMP = 0.05  # off the tangent, relative to the values
 MIN_POINTS = 40  # of a cloud, for each unknown
 
 
@@ -57,6 +61,48 @@ def _not_there(problem: Problem, group: Group, message: str) -> str:
         f"the {group.name} asks for a part of x or of u(x) that is not there (points have "
         f"{len(problem.domain.bounds[0])} numbers, num_unknowns is {problem.num_unknowns}): {message}"
     )
+
+
+def check_jumps(problem: Problem) -> None:
+    """Nothing that is differentiated jumps, such as the coefficient of (a u')': a derivative at a point does not see it.
+
+    A smooth u is put in. Intervals in which something is far from its tangent are halved until they are too short for
+    anything but a jump.
+    """
+    low, high = problem.domain.bounds
+    lengths, number = high - low, 1.5 + np.arange(problem.num_unknowns)
+
+    @jax.jit
+    @jax.vmap
+    def largest(x, half):
+        def smooth(z):
+            values = jnp.sum((z - low) / lengths) + number
+            return values if problem.num_unknowns > 1 else values[0]
+
+        found: list = []
+        token = offs.set((half * lengths, found))
+        problem.interior(smooth, x)
+        offs.reset(token)
+        return jnp.max(jnp.nan_to_num(jnp.stack(found))) if found else jnp.zeros(())
+
+    with jax.enable_x64(True):
+        points = problem.domain.inside(np.random.default_rng(3), NUM_LOOKED_AT)
+        half = np.full(len(points), (1 if len(low) == 1 else 8) / NUM_LOOKED_AT)
+        points = np.clip(points, low + half[0] * lengths, high - half[0] * lengths)
+        found = np.asarray(largest(points, half))
+        x, size = points[[np.argmax(found)]], half[:1]
+        while found.max() > A_JUMP and size[0] > 1e-11:
+            size = size / 2
+            steps = np.stack(np.meshgrid(*[[-1, 0, 1]] * len(low), indexing="ij"), axis=-1).reshape(-1, len(low))
+            near = x + steps * size[0] * lengths
+            found = np.asarray(largest(near, np.repeat(size, len(near))))
+            x = near[[np.argmax(found)]]
+    if found.max() > A_JUMP:
+        raise ValueError(
+            f"the equation inside differentiates something that jumps, at x = {np.array2string(x[0], precision=4)}: a "
+            "derivative at a point does not see that. Make what is differentiated an unknown of its own (q = a u', "
+            "q' = f: num_unknowns=2), or solve on both sides"
+        )
 
 
 def most_features(problem: Problem) -> int:

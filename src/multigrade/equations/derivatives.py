@@ -4,6 +4,7 @@
 """
 
 from collections.abc import Callable
+from contextvars import ContextVar
 
 import jax
 import jax.numpy as jnp
@@ -11,6 +12,9 @@ import numpy as np
 from jax import Array
 
 Function = Callable[[Array], Array]
+# Where it is set, to (half widths along the axes, list): derivatives add to the list how far what they differentiate is
+# from its tangent over such an interval, relative to its values there.
+offs: ContextVar[tuple[Array, list] | None] = ContextVar("offs", default=None)
 
 
 def derivative(u: Function, x: Array, axis: int, order: int = 1) -> Array:
@@ -42,7 +46,15 @@ def derivative(u: Function, x: Array, axis: int, order: int = 1) -> Array:
             return function
         return along(lambda z: jax.jvp(function, (z,), (direction,))[1], count - 1)
 
-    return along(u, order)(x)
+    if (watched := offs.get()) is None:
+        return along(u, order)(x)
+    token = offs.set(None)  # a derivative within this one is a part of what this one differentiates
+    half, function, found = watched[0][axis] * direction, along(u, order - 1), along(u, order)(x)
+    ahead, behind = function(x + half), function(x - half)
+    offs.reset(token)
+    off = jnp.abs(ahead - behind - 2 * watched[0][axis] * found)
+    watched[1].append(jnp.max(off / (jnp.abs(ahead) + jnp.abs(behind) + 1e-300)))
+    return found
 
 
 def gradient(u: Function, x: Array) -> Array:

@@ -20,7 +20,7 @@ import numpy as np
 
 from ..sines import lattice
 from .bound import UNDETERMINED, UNDETERMINED_IN_1D, UNKNOWN, Bound, bound_error, sharper, usual_sizes
-from .checks import check_conditions, check_finite, check_options, most_features
+from .checks import check_conditions, check_finite, check_jumps, check_options, most_features
 from .correction import with_waves
 from .domains import PointCloud
 from .problem import Problem
@@ -137,6 +137,7 @@ class _Solving:
         self.bound = UNKNOWN
         self._hold_out()
         check_conditions(problem, self.basis, random)
+        check_jumps(problem)
 
     def _hold_out(self) -> None:
         self.held_out = draw_groups(self.problem, self.basis, self.random, NUM_HELD_OUT, NUM_HELD_OUT)
