@@ -64,7 +64,7 @@ def _not_there(problem: Problem, group: Group, message: str) -> str:
 
 
 def check_jumps(problem: Problem) -> None:
-    """Nothing that is differentiated jumps, such as the coefficient of (a u')': a derivative at a point does not see it.
+    """Nothing that is differentiated jumps, such as the a of (a u')': a derivative at a point does not see it.
 
     A smooth u is put in. Intervals in which something is far from its tangent are halved until they are too short for
     anything but a jump.
