@@ -21,9 +21,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from jax.flatten_util import ravel_pytree
+from jax.tree_util import Partial
 from scipy.sparse.linalg import LinearOperator
 
 from ..programs import bound_programs
+from ..training import loop
 from .tracing import Linearisation, linearise, run, run_rows, run_transposed, widen
 
 Loss = Callable[..., Array]
@@ -133,7 +135,15 @@ class HessianOperator(Operator):
                 "batches must be an iterable that can be gone through again, or a function that returns one"
             )
         self._point, self._batches = (as_written(loss), params), batches
-        self._traced: dict[Any, Linearisation] = {}
+        self._data, self._traced = (), {}
+        if (
+            isinstance(loss, Partial) and loss.func is loop._loss
+        ):  # of our own loop, which compiled it with its arguments
+            self._point, self._data, self._traced = (_call, params), (loss,), _of_the_loop
+            if len(_of_the_loop) >= MOST_TRACED:
+                _of_the_loop.clear()
+        with jax.enable_x64(True):
+            self._x = ravel_pytree(widen(params))[0]
         self._kept = None if batches is not None else list(self._passed())
         super().__init__(functools.partial(self._applied, run), num_parameters(params))
         if np.isfinite(self.value) and not is_symmetric(self):
@@ -145,14 +155,15 @@ class HessianOperator(Operator):
     def _passed(self, nudge: float = 0.0) -> Iterator[tuple[int, Array, Array, Any]]:
         """Of every batch: its rows, the gradient and the loss of their mean, and the product."""
         batches = self._batches() if callable(self._batches) else self._batches
-        for data in [()] if batches is None else map(lambda batch: (batch,), batches):
-            shapes = jax.tree.map(lambda leaf: (np.shape(leaf), np.result_type(leaf)), data)
-            key = jax.tree.structure(data), tuple(map(str, jax.tree.leaves(shapes, is_leaf=lambda s: type(s) is tuple)))
+        for data in [self._data] if batches is None else map(lambda batch: (batch,), batches):
+            given = data, self._point[1]
+            shapes = [(np.shape(leaf), str(getattr(leaf, "dtype", type(leaf)))) for leaf in jax.tree.leaves(given)]
+            key = jax.tree.structure(given), tuple(shapes)
             if key not in self._traced:
-                self._traced[key], self._x = linearise(self._gradient, self._point, data)
+                self._traced[key] = linearise(self._gradient, self._point, data)[0]
             with jax.enable_x64(True):
                 gradient, (value,), product = self._traced[key].at(self._x - nudge, widen(data))
-            yield len(jax.tree.leaves(data)[0]) if data else 1, gradient, value, product
+            yield 1 if batches is None else len(jax.tree.leaves(data)[0]), gradient, value, product
 
     def _gradient(self, point, data):
         """The gradient as a function of the parameters, which tells the loss beside; and these."""
@@ -191,6 +202,14 @@ class HessianOperator(Operator):
         """H applied to every row of a matrix, all in one pass; not symmetrised."""
         self.num_products += len(rows)
         return self._applied(run_rows, np.asarray(rows, np.float64))
+
+
+MOST_TRACED = 64  # losses of the loop whose traces are kept; our choice
+_of_the_loop: dict[Any, Linearisation] = {}
+
+
+def _call(params, loss):
+    return loss(params)
 
 
 def _mean(parts) -> np.ndarray:
