@@ -28,6 +28,27 @@ class Undoing(NamedTuple):
 
 UNDOINGS = [
     Undoing(
+        "curvature of a stale loss",
+        "curvature/products.py",
+        "self._data, self._traced = (), {}",
+        "self._data, self._traced = (), _of_the_loop",
+        "test_tracing.py::test_what_a_loss_closes_over_is_read_at_every_call_and_nothing_is_compiled_again",
+    ),
+    Undoing(
+        "a loss that is NaN is converged",
+        "curvature/spectrum.py",
+        "if isinstance(operator, HessianOperator) and not np.isfinite(operator.value):",
+        "if False:",
+        "test_curvature.py::test_a_null_space_is_not_negative",
+    ),
+    Undoing(
+        "a gap over chosen patterns, quoted as if it were over all",
+        "convex/certificate.py",
+        "return _relative(self.objective, self.full_dual_bound)",
+        "return _relative(self.objective, self.dual_bound)",
+        "test_convex.py::test_what_is_quoted_of_sampled_patterns_holds_for_every_network",
+    ),
+    Undoing(
         "a certificate of merged rows",
         "convex/program.py",
         "arrangement, features = with_bias(features - centre), with_bias(features)",
