@@ -3,7 +3,7 @@
 import importlib
 import sys
 
-NAMES = ("training", "estimators", "restoration", "imaging", "curvature", "convex", "lab")
+NAMES = ("training", "convolutional", "estimators", "restoration", "imaging", "curvature", "convex", "lab")
 
 if __name__ == "__main__":  # benchmarks start processes of their own
     for name in sys.argv[1:] or NAMES:
