@@ -167,12 +167,33 @@ def _realmlp(kind, categorical):
     return estimator
 
 
+def _catboost(kind, categorical):
+    import catboost
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import FunctionTransformer
+
+    make = catboost.CatBoostRegressor if kind == "regression" else catboost.CatBoostClassifier
+    chosen = list(map(int, np.flatnonzero(categorical)))
+    options = {"random_seed": 0, "verbose": 0, "thread_count": 1, "allow_writing_files": False}
+    model = make(cat_features=chosen or None, **options)
+    return make_pipeline(FunctionTransformer(_with_names_of_levels, kw_args={"categorical": chosen}), model)
+
+
+def _with_names_of_levels(X, categorical):
+    """CatBoost takes levels as text."""
+    cells = X.astype(object)
+    cells[:, categorical] = X[:, categorical].astype(str)
+    return cells
+
+
 def _multigrade(kind, categorical, name: str = "MultiGrade"):
+    from sklearn.pipeline import make_pipeline
+
     import multigrade
 
-    is_regression = kind == "regression"
-    estimator = getattr(multigrade, name + ("Regressor" if is_regression else "Classifier"))(random_state=0)
-    return _encoded(estimator, categorical, is_scaled=False, is_regression=is_regression)
+    make = getattr(multigrade, name + ("Regressor" if kind == "regression" else "Classifier"))
+    told = {"categorical_features": categorical.astype(bool)} if categorical.any() else {}
+    return make_pipeline("passthrough", make(random_state=0, **told))
 
 
 METHODS: dict[str, Callable[[str, np.ndarray], Any]] = {
@@ -184,10 +205,11 @@ METHODS: dict[str, Callable[[str, np.ndarray], Any]] = {
     "extra trees": _trees("ExtraTrees"),
     "hist. boosting": _trees("HistGradientBoosting"),
     "LightGBM": _lightgbm,
+    "CatBoost": _catboost,
     "RealMLP": _realmlp,
     "MultiGrade": _multigrade,
 }
-NEEDS = {"LightGBM": "lightgbm", "RealMLP": "pytabkit", "MultiGrade": "multigrade"}
+NEEDS = {"LightGBM": "lightgbm", "CatBoost": "catboost", "RealMLP": "pytabkit", "MultiGrade": "multigrade"}
 
 
 # Runs and their file.

@@ -41,6 +41,13 @@ def test_every_kind_of_table_is_read_alike(name):
     np.testing.assert_array_equal(columns.read(table[::-1]), READ[::-1])
 
 
+def test_text_that_is_all_dates_is_dates():
+    _, read = learn_columns(np.array([["1970-01-02"], [None], ["1969-12-31T12:00"]], object), "auto", None)
+    np.testing.assert_array_equal(read, [[1.0], [np.nan], [-0.5]])
+    columns, _ = learn_columns(np.array([["1970-01-02"], ["1970-13-02"]], object), "auto", None)
+    assert columns.levels == (("1970-01-02", "1970-13-02"),)
+
+
 def table(num: int = 120):
     frame = pandas.DataFrame(
         {

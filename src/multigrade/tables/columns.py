@@ -2,7 +2,7 @@
 
     numbers, booleans         as they are; a gap (NaN, None, NA) is NaN
     dates and times           days since the beginning of 1970 (UTC), durations as days
-    text that holds numbers   numbers
+    text that holds numbers   numbers; where all of it is ISO dates (2026-01-31, 2026-01-31T12:00), dates
     other text, categories    codes 0, 1, ... of the levels of the training rows, in the order of their names; a level
                               that was not there is -1
 
@@ -10,6 +10,7 @@ A column of numbers is one of categories where the user says so.
 """
 
 import numbers
+import re
 from collections.abc import Sequence
 from datetime import date, datetime, timedelta
 from decimal import Decimal
@@ -19,6 +20,7 @@ import numpy as np
 
 MOST_CELLS = 2 * 10**7  # of a sparse table, which is read as a full one
 DAY = np.timedelta64(1, "D")
+ISO_DATE = re.compile(r"\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?)?")
 
 
 class Columns(NamedTuple):
@@ -162,7 +164,10 @@ def _numbers(column, name: str) -> np.ndarray | None:
                     f"column {name!r}"
                 )
         try:
-            read[is_known] = [float(value) for value in known]
+            if len(known) and all(isinstance(value, str) and ISO_DATE.fullmatch(value) for value in known):
+                read[is_known] = (np.array(known.tolist(), "datetime64[us]") - np.datetime64(0, "us")) / DAY
+            else:
+                read[is_known] = [float(value) for value in known]
         except ValueError:
             return None
     return read
