@@ -16,10 +16,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .encoding import MAX_LEVELS, Encoding, find_levels
+from .encoding import Encoding, find_levels
 from .folds import is_surely_positive
 from .linear import FoldRows
 
+MIN_LEVELS = 17  # of a category that is a code, too
 SHRINKAGES = (0.3, 1.0, 3.0, 10.0, 30.0)  # rows that a level is shrunken by; the folds choose
 ROWS_PER_LEVEL = 1.5  # at least, on average
 MOST_STATISTICS = 64  # of all codes, with which marginal ones are read
@@ -101,7 +102,7 @@ def _can_be_codes(X: np.ndarray, is_category: np.ndarray, encoding: Encoding) ->
     """Columns whose levels are more than the encoding tells apart, and fewer than rows."""
     can_be = np.zeros(X.shape[1], bool)
     for column in np.flatnonzero(is_category):
-        can_be[column] = len(np.unique(X[~np.isnan(X[:, column]), column])) > MAX_LEVELS
+        can_be[column] = len(np.unique(X[~np.isnan(X[:, column]), column])) >= MIN_LEVELS
     for column in encoding.columns:
         num_levels = len(np.unique(X[:, column], equal_nan=True))
         num_bins = np.count_nonzero(encoding.bin_columns == column)

@@ -29,7 +29,7 @@ from .rows import weighted_moments
 CLIP = 3.0  # where smooth clipping begins, in deviations
 NUM_BINS = ((512, 4), (1024, 8), (np.inf, 16))  # of a column, below so many rows; our choice
 MAX_WIDTH = 512  # of all bins together, about
-MAX_LEVELS = 16  # of a category that is read by level; one with more is a code
+MAX_LEVELS = 64  # of a category that is read by level; our choice
 MOST_CUTS = 32  # that all members read together
 # The width is padded to 64, 128, 256, 512, 768, ...: tables share compiled programs.
 
