@@ -13,7 +13,7 @@ from itertools import pairwise
 import numpy as np
 
 from multigrade import structures
-from multigrade.networks import AnyNetwork, MultiScaleNetwork
+from multigrade.networks import MultiScaleNetwork, Network
 from multigrade.pictures.recipes.networks import SIDE, STEPS
 from multigrade.training import Plan, fit_grades
 
@@ -49,7 +49,7 @@ def calibrate() -> Speed:
     return Speed(small, _operations(structures.MGDL_2[0], FAST_BATCH) / large, compilation)
 
 
-def _timed(structure: structures.Structure, num_rows: int, num_steps: int) -> tuple[float, float]:
+def _timed(structure: tuple[Network, ...], num_rows: int, num_steps: int) -> tuple[float, float]:
     """Seconds of a step, and seconds spent before the first."""
     x = np.random.default_rng(0).uniform(size=(num_rows, structure[0].widths[0]))
     first, *others = (
@@ -89,7 +89,7 @@ def _compilation(job: Job, speed: Speed) -> float:
     return speed.compilation * len(structures.NAMED[job.setup.structure]) if job.setup.structure else 0.0
 
 
-def _grade(job: Job, network: AnyNetwork, speed: Speed) -> float:
+def _grade(job: Job, network: Network | MultiScaleNetwork, speed: Speed) -> float:
     setup = job.setup
     is_sleepy = job.kind == "restoration" and setup.recipe == "paper"
     step = speed.overhead + _operations(network, _num_rows(job), AWAKE if is_sleepy else 1.0) / speed.rate
@@ -117,12 +117,12 @@ def _num_pixels(setup: Setup) -> int:
     return (size // stride // (2 if setup.image == "barbara" and stride > 1 else 1)) ** 2
 
 
-def _operations(network: AnyNetwork, num_rows: int, awake: float = 1.0) -> float:
+def _operations(network: Network | MultiScaleNetwork, num_rows: int, awake: float = 1.0) -> float:
     """Of a gradient: a multiplication and an addition per weight and row, once forward and twice backward."""
     return 6.0 * num_rows * sum(_weights(network, awake))
 
 
-def _weights(network: AnyNetwork, awake: float) -> Iterator[float]:
+def _weights(network: Network | MultiScaleNetwork, awake: float) -> Iterator[float]:
     """Between neurons that are awake, a share of each hidden layer."""
     parts = [network.sub] * len(network.scales) if isinstance(network, MultiScaleNetwork) else [network]
     for part in parts:

@@ -88,7 +88,7 @@ def jobs(images: Path | None) -> Iterator:
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the queue."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("store", type=Path)
     parser.add_argument("--images", type=Path)
     parser.add_argument("--until", help="a time of the day, UTC, at which to stop")

@@ -75,7 +75,7 @@ def unpack(folder: Path, store: Store) -> Iterator[str]:
 
 def main(arguments: list[str] | None = None) -> None:
     """Pack or unpack."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("what", choices=("pack", "unpack"))
     parser.add_argument("source", type=Path)
     parser.add_argument("target", type=Path)

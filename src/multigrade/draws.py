@@ -13,7 +13,7 @@ part, rounding decides.
 
 import dataclasses
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, contextmanager
 
 import jax
@@ -132,7 +132,7 @@ def _copied(layers: tuple[Layer, ...], copy: int) -> tuple[Layer, ...]:
     return jax.tree.map(times, layers)
 
 
-def from_chain(structure: Structure, *, seed: int = 0, copy: int = 0) -> Structure:
+def from_chain(structure: Sequence[Network | MultiScaleNetwork], *, seed: int = 0, copy: int = 0) -> Structure:
     """A structure that starts where the authors' synthetic, MSDL and eigenvalue runs do, its ReLU with derivative 1/2
     at 0; ``seed`` 0 is their draw."""
 
@@ -149,7 +149,7 @@ def from_chain(structure: Structure, *, seed: int = 0, copy: int = 0) -> Structu
     return tuple(grades)
 
 
-def from_stax(structure: Structure, *, seed: int = 0, copy: int = 0) -> Structure:
+def from_stax(structure: Sequence[Network], *, seed: int = 0, copy: int = 0) -> Structure:
     """A structure that starts where the authors' runs of Tables 1 to 3 do, and their learning rates on images."""
     return tuple(
         DrawnNetwork(network.widths, network.activation, "glorot", BIAS_STD, None, "stax", STAX_KEY + seed, copy)

@@ -232,7 +232,7 @@ def grades_to_arrays(grades: Sequence[Grade]) -> dict[str, np.ndarray]:
 def grades_from_arrays(arrays: dict[str, np.ndarray], networks: Sequence[AnyNetwork]) -> tuple[Grade, ...]:
     grades = []
     for index, network in enumerate(networks):
-        inner = network
+        inner: Any = network
         while hasattr(inner, "sub"):
             inner = inner.sub
         present = sum(name.startswith(f"grade{index}/") for name in arrays)

@@ -5,6 +5,7 @@ SGDL is a structure of one grade, so one function trains everything: ``fit_grade
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Any
 
 from .networks import (
     ConvolutionalNetwork,
@@ -93,7 +94,7 @@ def transformer(inputs: int, width: int, num_grades: int, outputs: int, **option
     return (first, *[later] * (num_grades - 1))
 
 
-def total_depth(structure: Structure) -> int:
+def total_depth(structure: Sequence[Network | MultiScaleNetwork]) -> int:
     """D of the network that the grades form together: sum of D_l = D + L - 1."""
     return sum(network.depth for network in structure) - len(structure) + 1
 
@@ -116,7 +117,7 @@ SGDL_3, MGDL_3 = graded(2, [(128,) * 12], 1), graded(2, [(128,) * 3] * 4, 1)
 SGDL_4, MGDL_4 = graded(2, [(48,) * 4], 1), graded(2, [(48,)] * 4, 1)
 MSDL: Structure = (MultiScaleNetwork(Network((1, 8, 8, 8, 8, 1)), (1.0, 2.0, 4.0, 8.0)),)
 
-PAPER: dict[str, Structure] = {
+PAPER: dict[str, tuple[Any, ...]] = {
     "SGDL-1": SGDL_1, "SGDL-2": SGDL_2, "SGDL-3": SGDL_3, "SGDL-4": SGDL_4,
     "MGDL-1": MGDL_1, "MGDL-2": MGDL_2, "MGDL-3": MGDL_3, "MGDL-4": MGDL_4, "MSDL": MSDL,
 }  # fmt: skip

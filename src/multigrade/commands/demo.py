@@ -80,7 +80,7 @@ def _denoise(path: Path, seed: int, quiet: bool) -> None:
     panels = [Panel("noisy", noisy), *(Panel(f"grade {i}", stage) for i, stage in enumerate(restored.stages, 1))]
     comparison_figure(panels, path, reference=clean)
     values = " / ".join(f"{grade['psnr']:.2f}" for grade in restored.grades)
-    before, sigma = restored.input_quality["psnr"], restored.noise_sigma
+    before, sigma = (restored.input_quality or {})["psnr"], restored.noise_sigma
     print(f"denoising a picture (noise 20, estimated {sigma:.1f}): {before:.2f} dB, after each grade {values} dB")
 
 

@@ -217,6 +217,7 @@ def _held_out_score(estimator, inputs, targets, measure, word: str) -> str:
     from ..tables.structured import split_rows
 
     _, held_out = split_rows(estimator, (inputs, targets, [1.0] * len(inputs)))
+    assert held_out is not None  # early_stopping holds some out
     inputs, targets = held_out[:2]
     if len(targets) < 2:
         return f"{len(targets)} row was held out: too few for the {word}"

@@ -179,7 +179,7 @@ def optimiser_map(loss: Loss, params, optimiser, state=None, *, learning_rate: f
     transformation, state, rate = started(optimiser, params, state, learning_rate)
 
     def step(slope, point):
-        return take_update(transformation, rate, point, *slope, no_other_point)
+        return take_update(transformation, rate, point, *slope, value_fn=no_other_point)
 
     return IterationMap(step, (params, state), as_operator(loss, params))
 

@@ -192,7 +192,7 @@ class HessianOperator(Operator):
         return self.value_and_gradient[0]
 
     @functools.cached_property
-    def value_and_gradient(self) -> tuple[float, np.ndarray]:
+    def value_and_gradient(self) -> tuple[float, np.ndarray]:  # pyright: ignore[reportIncompatibleMethodOverride]
         """The loss and its gradient, over all batches."""
         parts = [(rows, np.append(value, gradient)) for rows, gradient, value, _ in self._kept or self._passed()]
         value, *gradient = _mean(parts)
@@ -215,7 +215,7 @@ def _call(params, loss):
 def _mean(parts) -> np.ndarray:
     if not parts:
         raise ValueError("batches must hold at least one batch; got none")
-    return sum(rows * part for rows, part in parts) / sum(rows for rows, _ in parts)
+    return np.asarray(sum(rows * part for rows, part in parts) / sum(rows for rows, _ in parts))
 
 
 class DifferenceOperator(Operator):
@@ -316,7 +316,7 @@ def empirical_fisher(losses, params, batches=None) -> HessianOperator:
         return gauss_newton(losses, lambda values: jnp.mean(values**2) / 2, params)
     return gauss_newton(
         lambda params, batch: losses(params, batch), lambda values, _: jnp.mean(values**2) / 2, params,
-        lambda: ((batch, ()) for batch in (batches() if callable(batches) else batches)),
+        lambda: ((batch, ()) for batch in (batches() if callable(batches) else batches)),  # pyright: ignore
     )  # fmt: skip
 
 

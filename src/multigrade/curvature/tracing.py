@@ -48,7 +48,7 @@ class Program:
         self.hash = hash(self.key)
 
     def __call__(self, consts, *args: Array) -> list[Array]:
-        return jax.core.eval_jaxpr(self.jaxpr, consts, *args)
+        return jax.core.eval_jaxpr(self.jaxpr, consts, *args)  # pyright: ignore[reportAttributeAccessIssue]
 
     def __eq__(self, other):
         return isinstance(other, Program) and self.hash == other.hash and self.key == other.key
@@ -153,12 +153,12 @@ def _with_numbers_apart(closed: ClosedJaxpr) -> Partial:
     jaxpr, numbers = closed.jaxpr, []
 
     def is_number(atom) -> bool:
-        is_floating = isinstance(atom, Literal) and jnp.issubdtype(atom.aval.dtype, jnp.floating)
+        is_floating = isinstance(atom, Literal) and jnp.issubdtype(atom.aval.dtype, jnp.floating)  # pyright: ignore[reportAttributeAccessIssue]
         return is_floating and float(atom.val) not in COMMON
 
     found = [atom for eqn in (*jaxpr.eqns, None) for atom in (eqn.invars if eqn else jaxpr.outvars) if is_number(atom)]
     if found:
-        numbers = [np.asarray(atom.val, atom.aval.dtype) for atom in found]
+        numbers = [np.asarray(atom.val, atom.aval.dtype) for atom in found]  # pyright: ignore[reportAttributeAccessIssue]
         named = jax.make_jaxpr(lambda *x: x)(*numbers).jaxpr.invars
         given = iter(named)
 
@@ -236,8 +236,8 @@ def _carry_out(jaxpr: Jaxpr, consts, args) -> list:
     def read(atom):
         if not isinstance(atom, Literal):
             return env[atom]
-        is_floating = jnp.issubdtype(atom.aval.dtype, jnp.floating)
-        return jnp.float64(str(atom.aval.dtype.type(atom.val))) if is_floating else atom.val
+        is_floating = jnp.issubdtype(atom.aval.dtype, jnp.floating)  # pyright: ignore[reportAttributeAccessIssue]
+        return jnp.float64(str(atom.aval.dtype.type(atom.val))) if is_floating else atom.val  # pyright: ignore[reportAttributeAccessIssue]
 
     for eqn in jaxpr.eqns:
         out = _apply_widely(eqn, [read(atom) for atom in eqn.invars])
@@ -280,7 +280,7 @@ def _apply_widely(eqn, values: list):
         )
         return [*end, *ys]
     if name in OF_BITS:
-        values = [jnp.asarray(value, atom.aval.dtype) for value, atom in zip(values, eqn.invars, strict=True)]
+        values = [jnp.asarray(value, atom.aval.dtype) for value, atom in zip(values, eqn.invars, strict=True)]  # pyright: ignore[reportAttributeAccessIssue]
     else:
         params = {key: _widened(value) for key, value in params.items()}
     out = eqn.primitive.bind(*values, **eqn.primitive.get_bind_params(params))

@@ -84,6 +84,7 @@ def solve_integral(
     domain = Box((float(interval[0]),), (float(interval[1]),))
     basis, records, name = Basis.constant(Coordinates(*domain.bounds), np.zeros(2)), [], f"{kind} equation"
     num_features, best, remark = min(FIRST, max_features), np.inf, ""
+    amplified, is_arbitrary, unresolved, bound = np.inf, False, 0.0, np.inf
     while True:
         begun = time.perf_counter()
         equation = _Equation(kernel, source, np.linspace(*interval, 2 * num_features + 1), kind, factor, singularity)
@@ -92,7 +93,9 @@ def solve_integral(
         train = slice(0, None, 2)
         coefficients = _complex_solution(operator[train], right[train])
         residual = operator @ coefficients - right
-        solved = dataclasses.replace(grown, coefficients=np.stack([coefficients.real, coefficients.imag], axis=1))
+        solved = dataclasses.replace(
+            grown, coefficients=np.stack([np.real(coefficients), np.imag(coefficients)], axis=1)
+        )
         left = _rms(equation.held_out(solved))
         now = left / (_rms(right) or 1.0)
         if now < best:

@@ -5,6 +5,7 @@ import os
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -140,7 +141,11 @@ class Solution:
 
     def _as_points(self, points) -> np.ndarray:
         model, points = self.model, np.asarray(points, np.float64)
-        dimensions = model.weights.shape[1] if isinstance(model, Windows) else model.grades[0].network.widths[0]
+        if isinstance(model, Windows):
+            dimensions = model.weights.shape[1]
+        else:
+            network: Any = model.grades[0].network
+            dimensions = network.widths[0]
         if points.ndim != 2 or points.shape[1] != dimensions:
             raise ValueError(f"points must have shape (N, {dimensions}); got {points.shape}")
         return points

@@ -8,7 +8,7 @@ attributes end in an underscore, and hold NumPy arrays and plain values. Neither
 import numbers
 import os
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -297,7 +297,7 @@ class GradedEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
             outputs = self.loss_.predict(scores.astype(np.float64))
             yield outputs if outputs.ndim == 2 else outputs.mean(axis=1)
 
-    def _by_blocks(self, X, function) -> list[np.ndarray]:
+    def _by_blocks(self, X, function: Callable[[Any], Sequence[np.ndarray]]) -> list[np.ndarray]:
         """The arrays of ``function(inputs of networks)``, by slices of the rows, so that a million fit into memory.
 
         In double precision, in which what is predicted for a row does not depend on the rows beside it.
@@ -306,7 +306,7 @@ class GradedEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         X = self._read_rows(X)
         starts = range(0, len(X), PREDICTED_ROWS)
         with np.errstate(over="ignore", invalid="ignore"):  # refused below
-            blocks = [function(self._network_inputs(X[start : start + PREDICTED_ROWS])) for start in starts]
+            blocks: list[Any] = [function(self._network_inputs(X[start : start + PREDICTED_ROWS])) for start in starts]
         parts = [np.concatenate(parts) if len(parts) > 1 else parts[0] for parts in zip(*blocks, strict=True)]
         if not all(np.isfinite(part).all() for part in parts):
             raise ValueError("the prediction is not finite in float32; X is too far from the training rows")

@@ -137,9 +137,9 @@ class GradedClassifier(ClassifierMixin, GradedEstimator):
         for chances in self._stages(X):
             yield self.classes_[np.argmax(chances, axis=1)]
 
-    def _targets_of(self, y):
+    def _targets_of(self, y) -> np.ndarray:
         index = np.searchsorted(self.classes_, y)
-        return np.float64(index[:, None] if len(self.classes_) == 2 else np.eye(len(self.classes_))[index])
+        return np.asarray(index[:, None] if len(self.classes_) == 2 else np.eye(len(self.classes_))[index], np.float64)
 
     def _learned(self) -> dict:
         return {"classes": self.classes_.tolist(), "dtype": self.classes_.dtype.str}

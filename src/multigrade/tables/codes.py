@@ -70,7 +70,7 @@ def fit_codes(
         away = [part.sum(axis=0)[place] - part[rows.folds, place] for part in newton]
         gains = []
         for shrinkage in SHRINKAGES:
-            after = (before + left_over(*away, shrinkage)[is_held]).astype(np.float32)
+            after = (before + left_over(*away, shrinkage=shrinkage)[is_held]).astype(np.float32)
             gains.append(weights * (start_losses - rows.loss.value(after, targets)))
         best = int(np.argmax([gain.sum() for gain in gains]))
         if is_category[column] or is_surely_positive(gains[best], weights, 2.0):
@@ -86,9 +86,9 @@ def fit_codes(
             read.append((marginal, [_sums(rows, place, len(levels), part) for part in parts]))
         of_levels = []
         for statistic, sums in read:
-            whole = statistic(*(part.sum(axis=0) for part in sums), shrinkage)
+            whole = statistic(*(part.sum(axis=0) for part in sums), shrinkage=shrinkage)
             size = np.maximum(np.sqrt(np.average(np.square(whole[place]), axis=0, weights=rows.weights)), 1e-6)
-            own.append(statistic(*(_left_out(part, place, rows) for part in sums), shrinkage) / size)
+            own.append(statistic(*(_left_out(part, place, rows) for part in sums), shrinkage=shrinkage) / size)
             of_levels.append(whole / size)
         columns.append(np.full(len(levels), column))
         values.append(levels)

@@ -80,9 +80,9 @@ def learn_columns(X, categorical: Any, names: Sequence[str] | None) -> tuple[Col
     return Columns(names, tuple(levels)), np.stack(read, axis=1)
 
 
-def split_columns(X) -> np.ndarray | list:
+def split_columns(X: Any) -> np.ndarray | list:
     """A matrix of float64 where all columns are numbers; a list of the columns otherwise. ValueError for no table."""
-    if X is None or (isinstance(X, (str, dict, set)) and not hasattr(X, "toarray")):
+    if X is None or (issubclass(type(X), (str, dict, set)) and not hasattr(X, "toarray")):
         raise ValueError(f"X must be a table of rows and columns: an array or a frame; got {type(X).__name__}")
     if hasattr(X, "toarray"):
         if X.shape[0] * X.shape[1] > MOST_CELLS:
@@ -92,13 +92,13 @@ def split_columns(X) -> np.ndarray | list:
             )
         X = X.toarray()
     if hasattr(X, "iloc"):
-        columns = [X.iloc[:, i] for i in range(X.shape[1])]
+        columns: list[Any] = [X.iloc[:, i] for i in range(X.shape[1])]
         is_plain = all(getattr(c.dtype, "kind", "O") in "iufb" for c in columns)
-        return np.stack([_numbers(c, "") for c in columns], axis=1) if is_plain and columns else columns
+        return np.stack([np.asarray(_numbers(c, "")) for c in columns], axis=1) if is_plain and columns else columns
     if hasattr(X, "get_columns"):
         columns = X.get_columns()
         is_plain = all(c.dtype.is_numeric() for c in columns)
-        return np.stack([_numbers(c, "") for c in columns], axis=1) if is_plain and columns else columns
+        return np.stack([np.asarray(_numbers(c, "")) for c in columns], axis=1) if is_plain and columns else columns
     array = np.asarray(X)
     if array.ndim != 2:
         raise ValueError(

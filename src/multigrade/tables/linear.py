@@ -195,7 +195,8 @@ class _Problem:
             is_spanned = values > 1e-10 * max(values[-1], 1e-300)
             lengths = np.sqrt(np.where(is_spanned, values, np.inf))
             spectra.append((np.where(is_spanned, values, 0), x.T @ (roots * vectors) / lengths))
-        return tuple(map(np.stack, zip(*spectra, strict=True)))
+        values, vectors = map(np.stack, zip(*spectra, strict=True))
+        return values, vectors
 
     def _grams(self, part: np.ndarray) -> np.ndarray:
         """X'WX / sum w of each member, (M, r, r): that of all rows less that of its fold."""

@@ -209,12 +209,13 @@ def grades_from_arrays(arrays: dict[str, np.ndarray], networks: Sequence[dict]) 
         shapes = _shapes(network)
         own = [arrays.get(f"grade{index}/{i}") for i in range(len(shapes))]
         scale = arrays[f"grade{index}/scale"]
-        if any(array is None or array.shape != shape for array, shape in zip(own, shapes, strict=True)):
+        kept = [array for array in own if array is not None]
+        if [array.shape for array in kept] != shapes:
             raise ValueError(f"the arrays of grade {index + 1} do not fit its network {network}")
-        for array in (*own, scale):
+        for array in (*kept, scale):
             if array.dtype not in (np.float32, np.float64) or not np.all(np.abs(array) <= np.finfo(np.float32).max):
                 raise ValueError(f"the arrays of grade {index + 1} must be finite numbers")
         if scale.size != 1:
             raise ValueError(f"grade {index + 1} must have one scale; got {scale.shape}")
-        grades.append(FittedGrade(network, tuple(own), np.float32(scale.reshape(()))))
+        grades.append(FittedGrade(network, tuple(kept), np.float32(scale.reshape(()))))
     return tuple(grades)

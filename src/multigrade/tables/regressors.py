@@ -71,7 +71,8 @@ class GradedRegressor(MultiOutputMixin, RegressorMixin, GradedEstimator):
             if y.shape[1] > 1 or not self._is_auto:
                 raise ValueError("several quantiles need solver='auto' and one target; fit one model for each")
             self._y_is_flat, y = False, np.repeat(y, len(quantiles), axis=1)
-            self._y_limits = np.repeat(self._y_limits, len(quantiles), axis=1)
+            if self._y_limits is not None:
+                self._y_limits = np.repeat(self._y_limits, len(quantiles), axis=1)
         return y, weights
 
     def _target_moments(self, targets, weights):

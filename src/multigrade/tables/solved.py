@@ -100,9 +100,8 @@ def _add_drawn(solved: Solved, X: np.ndarray, rows: FoldRows, random: np.random.
     read = solved.inputs.shared[:, len(encoding.columns) :]
     values = encoding.values(X)
     phases = random.uniform(0, 2 * np.pi, NUM_DRAWN)
-    of_all = (
-        np.ones(read.shape[1], bool) if solved.inputs.mask is None else solved.inputs.mask.all(axis=0)[-read.shape[1] :]
-    )
+    mask = solved.inputs.mask
+    of_all = np.ones(read.shape[1], bool) if mask is None else np.all(mask, axis=0, keepdims=True)[0, -read.shape[1] :]
     places = np.flatnonzero(of_all[: len(encoding.columns)])
     number = np.arange(read.shape[1])
     last = (len(encoding.columns), len(encoding.columns) + len(encoding.bin_columns))

@@ -148,7 +148,7 @@ class _Descent:
     def __init__(self, structure: Structure, plan: Plan, start: Fit, enough, file: Checkpoint | None):
         self.structure, self.plan, self.start, self.enough, self.file = structure, plan, start, enough, file
         self.saved = file.load(structure) if file else None
-        self.left_over = None
+        self.left_over: float | None = None
 
     def is_cut_off(self, growth: Growth[_Grown]) -> bool:
         """Whether the clock has cut off the last grade, of this fit."""

@@ -207,7 +207,7 @@ class _Host:
             asked = min(num_steps, self._steps_until_due(step))
             try:
                 state, tables, count = self.advance(self.transformation, self.program, state, jnp.int32(asked))
-                self._keep(*tables, int(count))
+                self._keep(*tables, count=int(count))
             except jax.errors.JaxRuntimeError as error:
                 if jax.process_count() == 1:
                     raise
@@ -276,7 +276,7 @@ class _Host:
         """The end of a run between two records: the present parameters, which it may return, are recorded first."""
         program = self.program._replace(num_steps=jnp.int32(int(state.now.step)))
         state, tables, count = self.advance(self.transformation, program, state, jnp.int32(0))
-        self._keep(*tables, int(count))
+        self._keep(*tables, count=int(count))
         return self._end(state, outcome, sentence) if state.finite else self._diverged(state)
 
     def _diverged(self, state: State) -> Run:

@@ -139,7 +139,7 @@ class LossInTraining(GradedLoss):
             total += self._sum(self.variables(params, auxiliary), block)
         return total / _total(data) + self.penalty(params), auxiliary
 
-    def value_and_grad(self, params, auxiliary, data: Rows):
+    def value_and_grad(self, params, auxiliary: Any, data: Rows):
         own, following = jax.random.split(jax.random.wrap_key_data(auxiliary[1]))
 
         def summed(params):

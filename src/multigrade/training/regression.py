@@ -226,7 +226,7 @@ def _streamed_task(structure: Structure, batches: Batches, plan: Plan, regressio
     x, _ = next(batches.passes()) if not batches.has_arrays else batches.source
     num.append(num_outputs(structure, jax.tree.map(lambda leaf: jax.eval_shape(as_numbers, leaf[:2]), x)))
     feed, few = make_feed(batches, as_targets, plan.batch_size, plan.seed)
-    left = _checked_rows("inputs", "targets", structure, regression.loss, *few, None)
+    left = _checked_rows("inputs", "targets", structure, regression.loss, *few, weights=None)
     task = _RegressionTask(regression, left, held_out, left.residual, regression.metrics, None)
     spread = None if devices is None else spread_over(devices, feed.size)
     if spread and feed.size % spread.mesh.size:

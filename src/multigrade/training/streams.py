@@ -188,7 +188,7 @@ class Iteration:
     def __init__(self, batches: Batches):
         self.batches, self.next, self.running = batches, 0, None
         self.size = len(next(batches.passes())[1])
-        self.per_pass = batches.num_rows // self.size
+        self.per_pass = (batches.num_rows or 0) // self.size
 
     def __call__(self, step: int) -> tuple[Any, np.ndarray]:
         if step != self.next or self.running is None or step % self.per_pass == 0:

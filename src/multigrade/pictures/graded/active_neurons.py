@@ -83,9 +83,9 @@ def _pull_back(network: AnyNetwork, params, block: Rows):
 
 
 def _is_worth_it(network: AnyNetwork, features: Array) -> TypeGuard[Network]:
-    is_relu = isinstance(network, Network) and network.activation == "relu"
-    is_wide = min(network.widths[1:-1], default=0) >= LEAST_WIDTH
-    return is_relu and is_wide and len(features) >= LEAST_PIXELS
+    if not isinstance(network, Network) or network.activation != "relu":
+        return False
+    return min(network.widths[1:-1], default=0) >= LEAST_WIDTH and len(features) >= LEAST_PIXELS
 
 
 def _narrowed(params: tuple[Layer, ...], kept: list[Array]) -> tuple[Layer, ...]:

@@ -103,7 +103,7 @@ class TargetTask:
         return spread(len(self.image), count) if among is None else among[spread(len(among), count)]
 
     def after(self, grade: Grade, auxiliary) -> "TargetTask":
-        num_pixels, num_features = len(self.image), grade.network.widths[-2]
+        num_pixels, num_features = len(self.image), jax.tree.leaves(grade.params[-1])[0].shape[0]
         is_kept = 4 * num_pixels * num_features <= KEPT_BYTES
         added, features = [], []
         for start in range(0, num_pixels, SLICE):
