@@ -69,7 +69,7 @@ def test_a_prediction_is_that_of_the_model_in_jax(estimator):
     inputs = model._network_inputs(x)
     *_, (scores, _) = predictor.staged(model.grades_, inputs)
     expected = np.asarray(model.model_(inputs))
-    np.testing.assert_allclose(scores, expected, rtol=1e-5, atol=1e-5 if inputs.dtype == np.float32 else 1e-10)
+    np.testing.assert_allclose(scores, expected, rtol=1e-5, atol=1e-5 if expected.dtype == np.float32 else 1e-10)
     assert model.transform(x).shape == (len(x), model._n_features_out)
 
 
