@@ -16,6 +16,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+import skimage
 from PIL import Image
 
 from multigrade import pictures, restore
@@ -24,9 +25,10 @@ from multigrade.pictures.denoise.denoising import describe_noise
 from multigrade.pictures.layout import to_channels
 from multigrade.pictures.metrics import psnr
 
-from .cameras import compressed, drawing
+from .cameras import compressed, drawing, shot
 
 QUALITIES = (75, 85, 95)
+PART = 200  # pixels on a side that are drawn
 NEAR, WORSE = 0.25, 0.05  # of the level; dB that no picture may lose
 FIRST = ("camera", "polyu_Canon")
 
@@ -39,7 +41,10 @@ def main() -> None:
     parser.add_argument("--part", choices=("all", "first", "second"), default="all")
     parser.add_argument("--only-noise", action="store_true")
     parser.add_argument("--bm3d", action="store_true")
+    parser.add_argument("--draw", type=Path, help="only draw free pictures, before and after, to this file")
     given = parser.parse_args()
+    if given.draw is not None:
+        return before_and_after(given.draw)
     rows = [judged(noisy, given) for noisy in sorted(given.folder.glob("*_real.*")) if is_in(noisy, given.part)]
     if rows:
         summarised(rows)
@@ -66,6 +71,19 @@ def judged(path: Path, given) -> dict[str, float]:
     numbers = ", ".join(f"{name} {value:.2f}" for name, value in row.items())
     print(f"{path.stem}: {noise.kind}, level {level:.2f}, as it came {before:.2f} dB, {numbers}", flush=True)
     return row
+
+
+def before_and_after(path: Path) -> None:
+    """Parts of free pictures at 100 %: from simulated cameras, denoised, and without noise."""
+    rows = []
+    for name, seed, top, left in (("astronaut", 8, 20, 130), ("astronaut", 1, 280, 60), ("coffee", 3, 60, 200)):
+        taken = shot(skimage.util.img_as_float32(getattr(skimage.data, name)()), np.random.default_rng(seed))
+        result = restore.denoise(taken.noisy)
+        part = np.s_[top : top + PART, left : left + PART]
+        rows.append(np.hstack([image[part] for image in (taken.noisy, result.image, taken.clean)]))
+        before, after = (psnr(np.clip(image, 0, 1), taken.clean) for image in (taken.noisy, result.image))
+        print(f"{name}, camera {seed}: {result.noise_kind} {result.noise_sigma:.1f}, {before:.2f} to {after:.2f} dB")
+    Image.fromarray(np.uint8(np.rint(255 * np.clip(np.vstack(rows), 0, 1)))).save(path, quality=92)
 
 
 def summarised(rows: list[dict[str, float]]) -> None:

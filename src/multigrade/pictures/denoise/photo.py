@@ -21,6 +21,7 @@ COUNT_FIRST = 32  # patches of a group in the first pass, where correlated patch
 # Over the noise that was found: the first pass is guided by the noisy picture, which hides noise from it. Our choice,
 # on simulated cameras.
 CAUTION = 2.0
+FAINTEST = 0.1 / 255  # noise that a patch has at least: equal patches without any would leave nothing to solve for
 SMOOTH = 2.0  # pixels; brightness is read from the picture smoothed so far
 
 
@@ -45,6 +46,9 @@ def _scale(observed, brightness, noise: CameraNoise, progress: Progress, scale: 
         change = _scale(half, below, noise, part_of(progress, 0, COARSE), scale + 1) - half
         observed, progress = observed + doubled(change, observed.shape), part_of(progress, COARSE, 1)
     variances = noise.variances(brightness, scale, NUM_BANDS if is_coarsest else scale + 1)
-    return three_passes(observed, np.float32(CAUTION * np.sqrt(variances)), (SIDE, COUNT_FIRST, from_guide), progress)[
-        -1
-    ]
+    return three_passes(
+        observed,
+        np.float32(np.maximum(CAUTION * np.sqrt(variances), FAINTEST)),
+        (SIDE, COUNT_FIRST, from_guide),
+        progress,
+    )[-1]

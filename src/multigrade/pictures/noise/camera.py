@@ -64,9 +64,9 @@ class CameraNoise(NamedTuple):
 
     @property
     def is_white(self) -> bool:
-        """Whether brightness has about as much in the finest band as in the next one."""
-        fine, coarse = self.energies[0, :2].mean(axis=1)
-        return bool(coarse < 2 * fine)
+        """Whether each channel has about as much in the finest band as in the next one."""
+        fine, coarse = self.energies[:, 0].mean(axis=-1), self.energies[:, 1].mean(axis=-1)
+        return bool(np.all(coarse < 2 * fine))
 
     def variances(self, brightness: np.ndarray, finest: int, coarsest: int) -> np.ndarray:
         """(channels, h, w): variance of a pixel that these bands make, where the picture is so bright (h, w)."""
