@@ -38,14 +38,18 @@ from multigrade.training.objectives import Logistic
 from .cameras import compressed, drawing, free_pictures, plain_noise, resized, scene, shot
 
 LEAST = 1.3  # of 255: root mean square of noise that is to be found
+ORIGINALS = 10  # parts of each picture that were never compressed
 WIDTHS = {"level": (48, 48), "evidence": (24,)}
 PLANS = {name: Plan(1500, "adam", 2e-3, 512) for name in WIDTHS}
 DECAYS = {"level": 1e-4, "evidence": 1e-3}
 
 
-def examples(folder: Path, scenes: int) -> dict[str, np.ndarray]:
-    """Features, logarithms of the true energies, weights and whether there is noise, a row for each class."""
-    random, sources = np.random.default_rng(0), free_pictures(folder)
+def examples(sources: list[np.ndarray], scenes: int, originals: int) -> dict[str, np.ndarray]:
+    """Features, logarithms of the true energies, weights and whether there is noise, a row for each class.
+
+    ``originals`` is how many parts of each picture are taken as they are, never compressed, at some size.
+    """
+    random = np.random.default_rng(0 if scenes else 1)
     found: dict[str, list] = {"features": [], "energies": [], "weights": [], "noisy": []}
 
     def add(noisy: np.ndarray, clean: np.ndarray, greys: float) -> None:
@@ -85,6 +89,12 @@ def examples(folder: Path, scenes: int) -> dict[str, np.ndarray]:
             add(clean, clean, 0.1)
         if number % 25 == 24:
             print(f"{number + 1} scenes, {len(found['noisy'])} examples", flush=True)
+    for clean in sources * originals:
+        top, left = (random.integers(0, max(size - 512, 0) + 1) for size in clean.shape[:2])
+        clean = clean[top : top + 512, left : left + 512]
+        clean = resized(clean, random.uniform(0.4, 1)) if random.random() < 0.5 else clean
+        clean = compressed(clean, 100, 0)
+        add(clean, clean, 0.3)
     return {name: np.asarray(values, np.float32) for name, values in found.items()}
 
 
@@ -143,7 +153,10 @@ def main() -> None:
     given.output.mkdir(parents=True, exist_ok=True)
     kept = given.output / "examples.npz"
     if not kept.exists():
-        np.savez(kept, **examples(given.folder, given.scenes))  # pyright: ignore[reportArgumentType]
+        sources = free_pictures(given.folder)
+        parts = examples(sources, given.scenes, 0), examples(sources, 0, ORIGINALS)
+        both = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+        np.savez(kept, **both)  # pyright: ignore[reportArgumentType]
     data = dict(np.load(kept))
     noisy = data["noisy"] > 0
     of_noise = [data[name][noisy] for name in ("features", "energies", "weights")]
