@@ -38,7 +38,7 @@ MOST_CLIPPED, DARKEST, BRIGHTEST = 0.1, 3, 252  # of a window that counts
 NUM_FEATURES = 44
 # Odds from which on there is noise, as their logarithm, and how much more photos have than simulations say: chosen on
 # sixteen pairs (``benchmarks/photos.py --part first``), judged on nine of other cameras.
-LEAST_ODDS, MORE = -0.5, 1.2
+LEAST_ODDS, MORE = -0.65, 1.2
 
 
 class CameraNoise(NamedTuple):
