@@ -89,7 +89,8 @@ def _certified(program, weights, slopes: np.ndarray, loss: str, count: int, tole
     for norm in largest_dual_norms(program, program.targets[:, 0] * slopes):
         scaled = slopes * min(1.0, program.regularisation / norm if norm > 0 else 1.0)
         bounds.append(float(np.sum(entr(scaled) + entr(1 - scaled) if loss == "logistic" else scaled)))
-    certificate = Certificate(value, *bounds, program.num_patterns, program.is_full, count, Outcome.STALLED)
+    bound, full_bound = bounds
+    certificate = Certificate(value, bound, full_bound, program.num_patterns, program.is_full, count, Outcome.STALLED)
     if certificate.pattern_gap <= tolerance:
         outcome = Outcome.CONVERGED if program.is_full else Outcome.CHOSEN
         certificate = dataclasses.replace(certificate, outcome=outcome)

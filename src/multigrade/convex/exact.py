@@ -44,7 +44,7 @@ def solve_hinge(program: ConvexProgram, *, tolerance: float) -> tuple[np.ndarray
         return cvxpy.sum(over), [rows]
 
     point, (rows,), count = _solve(program, features, hinge, tolerance)
-    return (point @ basis.T)[None], rows.dual_value, count
+    return (point @ basis.T)[None], np.asarray(rows.dual_value), count
 
 
 def _solve(program: ConvexProgram, features: np.ndarray, loss_of, tolerance: float):
@@ -66,4 +66,4 @@ def _solve(program: ConvexProgram, features: np.ndarray, loss_of, tolerance: flo
     if u.value is None or v.value is None:
         raise RuntimeError(f"Clarabel returned no point; its status is {problem.status!r}")
     point = np.stack([u.value, v.value]).reshape(2, num_patterns, rank)
-    return point, constraints, problem.solver_stats.num_iters
+    return point, constraints, int(problem.solver_stats.num_iters or 0)

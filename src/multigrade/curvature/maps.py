@@ -179,7 +179,8 @@ def optimiser_map(loss: Loss, params, optimiser, state=None, *, learning_rate: f
     transformation, state, rate = started(optimiser, params, state, learning_rate)
 
     def step(slope, point):
-        return take_update(transformation, rate, point, *slope, value_fn=no_other_point)
+        loss, gradient = slope
+        return take_update(transformation, rate, point, loss, gradient, value_fn=no_other_point)
 
     return IterationMap(step, (params, state), as_operator(loss, params))
 

@@ -262,7 +262,8 @@ def look(
     if hasattr(observer, "companion"):
         raise TypeError(f"observer must not follow every step, as {type(observer).__name__} does: lyapunov_exponents")
     transformation, state, rate = started(optimiser, params, state, learning_rate)
-    return observer.observe(Snapshot(0, step, step, params, loss, rate, None, transformation, state), carry)  # pyright: ignore
+    snapshot = Snapshot(0, step, step, params, loss, rate, None, transformation, state)  # pyright: ignore[reportArgumentType]
+    return observer.observe(snapshot, carry) or Observation()
 
 
 def current_rate(snapshot: Snapshot) -> float:

@@ -136,6 +136,7 @@ class HessianOperator(Operator):
             )
         self._point, self._batches = (as_written(loss), params), batches
         self._data, self._traced = (), {}
+        self._told: tuple[float, np.ndarray] | None = None
         if (
             isinstance(loss, Partial) and loss.func is loop._loss
         ):  # of our own loop, which compiled it with its arguments
@@ -191,12 +192,14 @@ class HessianOperator(Operator):
         """The loss; NaN where it is not known."""
         return self.value_and_gradient[0]
 
-    @functools.cached_property
-    def value_and_gradient(self) -> tuple[float, np.ndarray]:  # pyright: ignore[reportIncompatibleMethodOverride]
+    @property
+    def value_and_gradient(self) -> tuple[float, np.ndarray]:
         """The loss and its gradient, over all batches."""
-        parts = [(rows, np.append(value, gradient)) for rows, gradient, value, _ in self._kept or self._passed()]
-        value, *gradient = _mean(parts)
-        return float(value), np.array(gradient)
+        if self._told is None:
+            parts = [(rows, np.append(value, gradient)) for rows, gradient, value, _ in self._kept or self._passed()]
+            value, *gradient = _mean(parts)
+            self._told = float(value), np.array(gradient)
+        return self._told
 
     def rows(self, rows: np.ndarray) -> np.ndarray:
         """H applied to every row of a matrix, all in one pass; not symmetrised."""
@@ -316,7 +319,7 @@ def empirical_fisher(losses, params, batches=None) -> HessianOperator:
         return gauss_newton(losses, lambda values: jnp.mean(values**2) / 2, params)
     return gauss_newton(
         lambda params, batch: losses(params, batch), lambda values, _: jnp.mean(values**2) / 2, params,
-        lambda: ((batch, ()) for batch in (batches() if callable(batches) else batches)),  # pyright: ignore
+        lambda: ((batch, ()) for batch in (batches() if callable(batches) else batches or ())),
     )  # fmt: skip
 
 

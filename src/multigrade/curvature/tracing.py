@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+import jax.core
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
@@ -153,12 +154,12 @@ def _with_numbers_apart(closed: ClosedJaxpr) -> Partial:
     jaxpr, numbers = closed.jaxpr, []
 
     def is_number(atom) -> bool:
-        is_floating = isinstance(atom, Literal) and jnp.issubdtype(atom.aval.dtype, jnp.floating)  # pyright: ignore[reportAttributeAccessIssue]
+        is_floating = isinstance(atom, Literal) and jnp.issubdtype(_kind(atom), jnp.floating)
         return is_floating and float(atom.val) not in COMMON
 
     found = [atom for eqn in (*jaxpr.eqns, None) for atom in (eqn.invars if eqn else jaxpr.outvars) if is_number(atom)]
     if found:
-        numbers = [np.asarray(atom.val, atom.aval.dtype) for atom in found]  # pyright: ignore[reportAttributeAccessIssue]
+        numbers = [np.asarray(atom.val, _kind(atom)) for atom in found]
         named = jax.make_jaxpr(lambda *x: x)(*numbers).jaxpr.invars
         given = iter(named)
 
@@ -226,6 +227,10 @@ def _widened(value):
     return _in_double(value) if isinstance(value, ClosedJaxpr) else value
 
 
+def _kind(atom):
+    return atom.aval.dtype
+
+
 def _wide(dtype):
     return jnp.dtype(jnp.float64) if jnp.issubdtype(dtype, jnp.floating) else dtype
 
@@ -236,8 +241,8 @@ def _carry_out(jaxpr: Jaxpr, consts, args) -> list:
     def read(atom):
         if not isinstance(atom, Literal):
             return env[atom]
-        is_floating = jnp.issubdtype(atom.aval.dtype, jnp.floating)  # pyright: ignore[reportAttributeAccessIssue]
-        return jnp.float64(str(atom.aval.dtype.type(atom.val))) if is_floating else atom.val  # pyright: ignore[reportAttributeAccessIssue]
+        is_floating = jnp.issubdtype(_kind(atom), jnp.floating)
+        return jnp.float64(str(_kind(atom).type(atom.val))) if is_floating else atom.val
 
     for eqn in jaxpr.eqns:
         out = _apply_widely(eqn, [read(atom) for atom in eqn.invars])
@@ -280,7 +285,7 @@ def _apply_widely(eqn, values: list):
         )
         return [*end, *ys]
     if name in OF_BITS:
-        values = [jnp.asarray(value, atom.aval.dtype) for value, atom in zip(values, eqn.invars, strict=True)]  # pyright: ignore[reportAttributeAccessIssue]
+        values = [jnp.asarray(value, _kind(atom)) for value, atom in zip(values, eqn.invars, strict=True)]
     else:
         params = {key: _widened(value) for key, value in params.items()}
     out = eqn.primitive.bind(*values, **eqn.primitive.get_bind_params(params))
