@@ -264,7 +264,7 @@ def as_operator(loss, params=None) -> Operator:
     return operator
 
 
-def gauss_newton(model, criterion, params, batches=None) -> HessianOperator:
+def gauss_newton(model, criterion, params, batches: Iterable | Callable[[], Iterable] | None = None) -> HessianOperator:
     """G = J' C J: J the Jacobian of the model's outputs in the parameters, C the criterion's Hessian in the outputs.
 
     It is the Hessian of the criterion of the linearised model, and never has more negative eigenvalues than C. With a
@@ -300,7 +300,7 @@ def gauss_newton(model, criterion, params, batches=None) -> HessianOperator:
     return HessianOperator(loss, params, batches)
 
 
-def empirical_fisher(losses, params, batches=None) -> HessianOperator:
+def empirical_fisher(losses, params, batches: Iterable | Callable[[], Iterable] | None = None) -> HessianOperator:
     """E = mean of g g' over rows, g the gradient of a row's loss: the uncentred covariance of gradients.
 
     Parameters
