@@ -236,7 +236,8 @@ def _same_eigenvalues(reference: Reference, until: int | None) -> Callable[[Cell
             if spectrum is None:
                 return UNSEEN
             steps = spectrum["step"][spectrum["step"] > 0]
-            smallest = spectrum["smallest"][spectrum["step"] > 0, 0]
+            # In single precision, as thinned evidence has them.
+            smallest = spectrum["smallest"][spectrum["step"] > 0, 0].astype(np.float32)
             ours |= {int(start + step): float(value) for step, value in zip(steps, smallest, strict=True)}
         if not ours:
             return UNSEEN
