@@ -145,7 +145,8 @@ def test_saved_model_predicts_the_same_bits(tmp_path):
         (lambda: Network((3, 0, 1)), "widths must be"),
         (
             lambda: Network((3, 1), "swish"),
-            "activation must be one of relu, relu_half, tanh, softplus, gelu, silu, sine, gauss, srelu, s2relu, bspline; got",
+            "activation must be one of relu, relu_half, tanh, softplus, gelu, silu, sine, gauss, srelu, s2relu, "
+            "bspline; got",
         ),
         (lambda: Network((3, 1), weight_init="x"), "weight_init must be one of he, glorot"),
         (lambda: Network((3, 1), bias_std=-1.0), "bias_std must be at least 0 and at most 1e30; got -1.0"),
