@@ -115,7 +115,7 @@ class Problem:
         if not callable(self.interior):
             raise TypeError(f"interior must be a function of u and x; got {self.interior!r}")
         is_given = self.start is not None and not callable(self.start)
-        if is_given and np.shape(self.start) != (self.num_unknowns,):  # pyright: ignore[reportArgumentType]
+        if is_given and np.shape(self.start) != (self.num_unknowns,):  # pyright: ignore
             raise ValueError(
                 f"start must be {self.num_unknowns} numbers, one for each unknown, a function of points or a Solution; "
                 f"got {self.start!r}"

@@ -307,7 +307,7 @@ class GradedEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         starts = range(0, len(X), PREDICTED_ROWS)
         with np.errstate(over="ignore", invalid="ignore"):  # refused below
             blocks: list[Any] = [function(self._network_inputs(X[start : start + PREDICTED_ROWS])) for start in starts]
-        parts = [np.concatenate(parts) if len(parts) > 1 else parts[0] for parts in zip(*blocks, strict=True)]
+        parts = [np.concatenate(parts) for parts in zip(*blocks, strict=True)]
         if not all(np.isfinite(part).all() for part in parts):
             raise ValueError("the prediction is not finite in float32; X is too far from the training rows")
         return parts

@@ -72,6 +72,6 @@ def find_cuts(encoding: Encoding, X: np.ndarray, rows: FoldRows, bias: np.ndarra
             step = HALF * slope[best] / variance[best]
             left = left - (is_right[:, best] - mean[best])[:, None] * step
         worth[np.argsort(-worth)[OF_MEMBER:]] = 0
-    used = found.any(axis=0)
+    used = np.asarray(found.any(axis=0))
     used[np.argsort(-found.sum(axis=0), kind="stable")[MOST_CUTS:]] = False
     return Cuts(columns[used], thresholds[used], found[:, used] > 0) if used.any() else None

@@ -189,7 +189,7 @@ def one_pass(
     ``noise`` is the standard deviation of each channel, (channels,), or of each pixel, (channels, h, w).
     """
     places = Places.of(observed.shape[1:], side, stride)
-    energies = np.float32(side**2 * np.square(noise))
+    energies = np.asarray(side**2 * np.square(noise), np.float32)
     if noise.ndim > 1:  # of the patch around which a group is built
         energies = np.stack([_patches(each, side).mean(axis=1) for each in energies])
     noisy = [_patches(channel, side) for channel in observed]

@@ -29,8 +29,10 @@ _HIGHER = np.maximum.outer(np.arange(SIDE), np.arange(SIDE))
 BANDS = (_HIGHER >= 4, (_HIGHER >= 2) & (_HIGHER < 4), _HIGHER == 1)
 NUM_BANDS = len(BANDS) + 1  # and the differences of neighbouring blocks
 SHARES = 0.75 * 0.25 ** np.arange(NUM_BANDS) + 0.25**NUM_BANDS * (np.arange(NUM_BANDS) == NUM_BANDS - 1)  # of a pixel
-LEAST = np.float32([0.05, 0.1, 0.3, 0.6])  # mean squares, on the 0..255 scale, below which bands do not differ
-FAINTEST = np.float32([0.02, 0.05, 0.2, 0.3])  # the same, of features
+LEAST = np.array(
+    [0.05, 0.1, 0.3, 0.6], np.float32
+)  # mean squares, on the 0..255 scale, below which bands do not differ
+FAINTEST = np.array([0.02, 0.05, 0.2, 0.3], np.float32)  # the same, of features
 MOST_CLASSES, WINDOWS = 8, 120  # of brightness; of windows in a class, at least
 QUIET = ((0, 0.03), (0.03, 0.1), (0.1, 0.2), (0.2, 0.4))  # shares of the windows of a class, the quietest first
 ROUNDED_AWAY = 0.45  # on the 0..255 scale: a coefficient below it was 0 in a JPEG file
@@ -129,7 +131,7 @@ def _windows(observed: np.ndarray) -> tuple[np.ndarray, ...]:
         a, b, c, d = diagonals(image)
         return np.stack([(a + b) / 2, (c + d) / 2], axis=-2)
 
-    coefficients = dctn(blocks(scaled), axes=(-2, -1), norm="ortho")
+    coefficients = np.asarray(dctn(blocks(scaled), axes=(-2, -1), norm="ortho"))
     energies = np.stack([(coefficients[..., band] ** 2).mean(axis=-1) for band in BANDS], axis=1)
     zeros = np.stack([(np.abs(coefficients[0][..., band]) < ROUNDED_AWAY).mean(axis=-1) for band in BANDS])
     a, b, c, d = diagonals(coefficients[..., 0, 0])
@@ -157,9 +159,9 @@ def _features(energies: np.ndarray, zeros: np.ndarray, lowest: np.ndarray, means
     is_colour = len(energies) > 1
     mean = means.mean() / 128 - 1
     some, more = 1, 3  # of QUIET
-    return np.float32([
+    return np.asarray([
         *np.log(held).ravel(), *np.log(sought).ravel(), *away[0], *away[2],
         *np.log(np.array(below)[[some, more]] + FAINTEST[-1]),
         *(np.log(np.array(colours)[[some, more]] + FAINTEST).ravel() * is_colour),
         mean, mean**2, np.std(means) / 20, is_colour,
-    ])  # fmt: skip
+    ], np.float32)  # fmt: skip
