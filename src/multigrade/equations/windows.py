@@ -250,11 +250,13 @@ def solve_in_windows(
         if not evolution.can_go_on:
             return None
         found = evolution.run(max(tolerance, ROUGHEST[0]), num_waves, time.perf_counter() + seconds / 3, tell)
+        if found is None:
+            return None
         bound = np.inf
         for _ in range(MOST_TRIES):
             before, num_waves = found, int(MORE * num_waves)
-            found = found and evolution.run(max(STRICTER * tolerance, ROUGHEST[1]), num_waves, deadline, tell)
-            if not before or not found:
+            found = evolution.run(max(STRICTER * tolerance, ROUGHEST[1]), num_waves, deadline, tell)
+            if found is None:
                 return None
             bound = evolution.difference(found, before)
             if bound < IS_NEAR or time.perf_counter() > deadline:
