@@ -1,4 +1,4 @@
-"""The same jobs on a Ray cluster (``pip install 'multigrade[ray]'``): an existing one, or one started here.
+"""The same jobs on a Ray cluster (``pip install 'multigrade-paper[ray]'``): an existing one, or one started here.
 
 A worker that sees the store's folder (a shared file system) writes there itself, and a job whose node is lost continues
 from its checkpoint on another. One that does not works in a folder of its own and sends the files of the result, which
@@ -57,7 +57,7 @@ def _import_ray():
     try:
         import ray  # pyright: ignore[reportMissingImports]  (an extra)
     except ImportError:
-        raise ValueError("the executor ray needs Ray: pip install 'multigrade[ray]'") from None
+        raise ValueError("the executor ray needs Ray: pip install 'multigrade-paper[ray]'") from None
     return ray
 
 
