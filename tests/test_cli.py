@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from multigrade import cli, load_estimator
+from multigrade.files import write_arrays
 from multigrade.tables.files import read_table, write_predictions
 
 RUN = [sys.executable, "-m", "multigrade"]
@@ -451,7 +452,7 @@ def instant(monkeypatch):
         calls.append({**given, "reference": reference})
         large = np.kron(image, np.ones((factor, factor)))
         quality = {"psnr": float("inf"), "ssim": float("nan")}
-        options.checkpoint.write_bytes(b"")
+        write_arrays(options.checkpoint, "checkpoint", {}, {})
         return restore.Restored(
             image=large, stages=(large,), model=MultiGrade(), records=(), recipe="best", seconds=1.0,
             estimated_psnr=(40.0, None), noise_sigma=1.0, noise_was_estimated=False, grades=(quality,),

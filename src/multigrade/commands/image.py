@@ -110,6 +110,8 @@ class ImageCommand:
             try:
                 result = one.restore()
             except ValueError as error:
+                if len(names) == 1:
+                    raise
                 failed += 1
                 print(count, error, file=sys.stderr)
             else:

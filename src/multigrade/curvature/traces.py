@@ -20,7 +20,13 @@ from .products import Loss, as_operator
 
 
 class Estimate(NamedTuple):
-    """A number or an array with 95 % bounds, which are the value itself where it is exact."""
+    """A number or an array with 95 % bounds, which are the value itself where it is exact.
+
+    Parameters
+    ----------
+    value : the estimate
+    low, high : its bounds
+    """
 
     value: float | np.ndarray
     low: float | np.ndarray

@@ -66,7 +66,7 @@ def find_cuts(encoding: Encoding, X: np.ndarray, rows: FoldRows, bias: np.ndarra
             slope = is_right.T @ weighted - mean[:, None] * weighted.sum(axis=0)
             gains = np.where(is_use, np.sum(slope**2, axis=1) / np.maximum(variance, 1e-3), 0)
             best = int(np.argmax(gains))
-            if gains[best] < noise * np.sum(weights @ left**2):
+            if gains[best] <= noise * np.sum(weights @ left**2):
                 break
             worth[best] += gains[best]
             step = HALF * slope[best] / variance[best]
