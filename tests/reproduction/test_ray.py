@@ -34,7 +34,7 @@ def test_results_of_a_worker_that_does_not_see_the_store_are_gathered(tmp_path):
 
 def test_without_ray_one_line_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(ValueError, match=r"pip install 'multigrade\[ray\]'"):
+    with pytest.raises(ValueError, match=r"pip install 'multigrade-paper\[ray\]'"):
         next(on_ray(small.jobs(1), Store(tmp_path / "runs"), Experiment(small.run)))
 
 
