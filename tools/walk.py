@@ -81,7 +81,7 @@ WALKS: dict[str, tuple[Callable[[], object], str]] = {
     "MultiGradeRegressor().fit": (fit, "_plain_step"),
     "fit_grades": (fit_functions, "_plain_step"),
     "multigrade denoise": (command("denoise", "noisy.png", "-o", "a.png", "-q"), "one_pass"),
-    "multigrade solve": (command("solve", "helmholtz", "-q"), "solve_least_squares"),
+    "multigrade solve": (command("solve", "helmholtz", "-q"), "solve_blocks"),
     "multigrade reproduce": (command("reproduce", "steadiness", "--recipe", "quick", "--store", "runs",
                                      "--executor", "inline", "-q"), "_plain_step"),
 }  # fmt: skip
